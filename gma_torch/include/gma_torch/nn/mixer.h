@@ -1,0 +1,69 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// The one interface of every sequence mixer, and their registry.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gma_torch::nn {
+
+/// Everything a mixer may be built from. One struct for all, so that a config names each option
+/// once; a mixer refuses what it cannot honour (for example is_causal for a bidirectional-only
+/// mixer).
+struct MixerConfig {
+  std::int64_t hidden_size = 128;
+  std::int64_t num_heads = 4;
+  std::int64_t num_key_value_heads = 0;  ///< 0 = num_heads
+  bool is_causal = false;
+  bool use_rotary = true;  ///< rotary positions on query and key
+  double rotary_base = 10000.0;
+  bool use_short_conv = false;  ///< causal depthwise convolution and SiLU on query, key and value
+  std::int64_t short_conv_width = 4;
+  double attention_dropout = 0.0;  ///< gma: on responsibilities; softmax: on the affinity
+
+  // gma
+  std::int64_t num_components = 64;
+  double initial_variance = 0.0;  ///< sigma^2 at the start; 0 = 4 sqrt(head size)
+  double variance_floor = 1e-4;
+  double eps = 1e-6;
+};
+
+/// What one layer carries from token to token: named tensors, each with the batch as axis 0.
+struct MixerState {
+  std::vector<std::pair<std::string, torch::Tensor>> tensors;
+  std::int64_t position = 0;  ///< tokens seen, for rotary positions
+
+  /// Keeps the rows `index` (int64) of every tensor: reordering for beam search, or selecting.
+  MixerState select(const torch::Tensor& index) const;
+  MixerState clone() const;
+};
+
+/// Maps (B, T, hidden_size) to the same shape.
+class Mixer : public torch::nn::Module {
+ public:
+  /// key_padding_mask (B, T) bool, true = keep. With a state (causal mixers only), x continues the
+  /// sequences that the state has seen and the state moves on past x.
+  virtual torch::Tensor forward(const torch::Tensor& x,
+                                const std::optional<torch::Tensor>& key_padding_mask = std::nullopt,
+                                MixerState* state = nullptr) = 0;
+
+  /// The state before the first token, for sequences x of `batch_size`.
+  virtual MixerState initial_state(std::int64_t batch_size) const = 0;
+
+  /// Parameters that must not be decayed beyond biases and norms (mixture parameters, for gma).
+  virtual std::vector<torch::Tensor> no_decay_parameters() const { return {}; }
+};
+
+/// Builds the mixer called `name`; throws gma::InvalidArgument listing the known names.
+std::shared_ptr<Mixer> make_mixer(const std::string& name, const MixerConfig& config);
+
+/// Registered names, sorted.
+std::vector<std::string> mixer_names();
+
+}  // namespace gma_torch::nn

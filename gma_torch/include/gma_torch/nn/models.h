@@ -1,0 +1,106 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// A pre-norm transformer around any mixer: causal language model and sequence classifier.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gma_torch/nn/mixer.h"
+
+namespace gma_torch::nn {
+
+struct ModelConfig {
+  std::string mixer = "gma";
+  MixerConfig mixer_config;
+  std::int64_t vocab_size = 256;
+  std::int64_t num_layers = 4;
+  std::int64_t mlp_size = 0;  ///< 0 = 4 x hidden_size
+  double dropout = 0.0;       ///< on embeddings and on each residual branch
+  bool learned_positions = false;
+  std::int64_t max_length = 0;  ///< needed with learned positions
+  bool tie_embeddings = true;
+  std::int64_t num_classes = 0;  ///< sequence classifier only
+
+  /// Throws gma::InvalidArgument naming the first field that is unusable.
+  void validate() const;
+  /// JSON text with one key a field; from_json refuses unknown keys and wrong types.
+  std::string to_json() const;
+  static ModelConfig from_json(const std::string& text);
+};
+
+/// State of a whole model: one MixerState a layer.
+struct ModelState {
+  std::vector<MixerState> layers;
+  ModelState select(const torch::Tensor& index) const;
+  ModelState clone() const;
+};
+
+/// x += drop(mixer(norm(x))); x += drop(mlp(norm(x))).
+class BlockImpl : public torch::nn::Module {
+ public:
+  explicit BlockImpl(const ModelConfig& config);
+  torch::Tensor forward(torch::Tensor x,
+                        const std::optional<torch::Tensor>& key_padding_mask = std::nullopt,
+                        MixerState* state = nullptr);
+  Mixer& mixer() { return *mixer_; }
+
+ private:
+  std::shared_ptr<Mixer> mixer_;
+  torch::nn::LayerNorm mixer_norm_{nullptr}, mlp_norm_{nullptr};
+  torch::nn::Linear up_{nullptr}, down_{nullptr};
+  torch::nn::Dropout dropout_{nullptr};
+};
+TORCH_MODULE(Block);
+
+/// tokens (B, T) int64 -> logits (B, T, vocab_size).
+class CausalLmImpl : public torch::nn::Module {
+ public:
+  explicit CausalLmImpl(const ModelConfig& config);
+  torch::Tensor forward(const torch::Tensor& tokens, ModelState* state = nullptr);
+  ModelState initial_state(std::int64_t batch_size);
+  const ModelConfig& config() const { return config_; }
+
+ private:
+  ModelConfig config_;
+  torch::nn::Embedding embedding_{nullptr}, positions_{nullptr};
+  torch::nn::Dropout dropout_{nullptr};
+  std::vector<Block> blocks_;
+  torch::nn::LayerNorm norm_{nullptr};
+  torch::nn::Linear head_{nullptr};
+};
+TORCH_MODULE(CausalLm);
+
+/// tokens (B, T) int64, padding_mask (B, T) bool, true = keep -> logits (B, num_classes), from the
+/// mean over kept positions.
+class SequenceClassifierImpl : public torch::nn::Module {
+ public:
+  explicit SequenceClassifierImpl(const ModelConfig& config);
+  torch::Tensor forward(const torch::Tensor& tokens,
+                        const std::optional<torch::Tensor>& padding_mask = std::nullopt);
+  const ModelConfig& config() const { return config_; }
+
+ private:
+  ModelConfig config_;
+  torch::nn::Embedding embedding_{nullptr}, positions_{nullptr};
+  torch::nn::Dropout dropout_{nullptr};
+  std::vector<Block> blocks_;
+  torch::nn::LayerNorm norm_{nullptr};
+  torch::nn::Linear head_{nullptr};
+};
+TORCH_MODULE(SequenceClassifier);
+
+/// AdamW parameter groups: {decayed, not decayed}. Matrices are decayed; biases, norms and
+/// Mixer::no_decay_parameters() are not. Order is that of named_parameters().
+std::pair<std::vector<torch::Tensor>, std::vector<torch::Tensor>> parameter_groups(
+    torch::nn::Module& model);
+
+/// Number of trainable parameters, shared ones counted once.
+std::int64_t count_parameters(const torch::nn::Module& model);
+
+}  // namespace gma_torch::nn
