@@ -22,8 +22,8 @@ struct Sequence {
   std::int64_t num_keys() const { return k_end - k_begin; }
 };
 
-/// The sequences of a call: one a batch entry, or one a pair of neighbouring boundaries when packed.
-/// Expects valid cu_seqlens.
+/// The sequences of a call: one a batch entry, or one a pair of neighbouring boundaries when
+/// packed. Expects valid cu_seqlens.
 template <class T>
 std::vector<Sequence> sequences(const AttentionArgs<T>& args) {
   std::vector<Sequence> list;

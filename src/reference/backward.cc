@@ -112,9 +112,8 @@ class SequenceBackward {
   }
 
  private:
-  Vector value_row(std::int64_t j) const {
-    return load(args_.value.at(sequence_.batch, j, head_), args_.value.size(3),
-                args_.value.strides[3]);
+  Token route_token(Side side, std::int64_t row, std::int64_t h) const {
+    return route(args_, mixture_, sequence_, index_, side, row, h);
   }
 
   /// First to last: S and Z as each query saw them give dGamma_Q.
@@ -125,9 +124,9 @@ class SequenceBackward {
     std::int64_t written = 0;
     for (std::int64_t row = 0; row < sequence_.num_queries(); ++row) {
       for (; written < visible_keys(args_, sequence_, row); ++written) {
-        const std::int64_t j = sequence_.k_begin + written;
-        if (!is_kept(args_, sequence_, j)) continue;
-        state.add(route(mixture_, args_.key, sequence_, j, head_).weights, value_row(j), 1.0);
+        if (!is_kept(args_, sequence_, written)) continue;
+        state.add(route_token(Side::key, written, head_).weights,
+                  value_row(args_, sequence_, written, head_), 1.0);
       }
       for (std::int64_t h = head_ * group; h < (head_ + 1) * group; ++h) read(state, row, h);
     }
@@ -141,7 +140,7 @@ class SequenceBackward {
     Vector dq(static_cast<std::size_t>(mixture_.dim()));
     // A query that nothing depends on is left out by selection: it may hold anything, NaN included.
     if (!std::ranges::all_of(grad, [](double value) { return value == 0; })) {
-      Reader reader{row, route(mixture_, args_.query, sequence_, i, h), grad, 0};
+      Reader reader{row, route_token(Side::query, row, h), grad, 0};
       const Read forward(reader.query.weights, state, args_.eps);
       if (forward.denominator != 0) {
         for (double& value : reader.dn) value /= forward.denominator;
@@ -166,22 +165,23 @@ class SequenceBackward {
     };
     for (std::int64_t row = sequence_.num_keys(); row-- > 0;) {
       collect_from(args_.is_causal ? row : 0);
-      write(dstate, sequence_.k_begin + row);
+      write(dstate, row);
     }
     collect_from(0);
     dstate.store_to(gradients_.initial_state, index_, head_);
   }
 
-  void write(const HeadState& dstate, std::int64_t j) {
+  void write(const HeadState& dstate, std::int64_t row) {
     Vector dk(static_cast<std::size_t>(mixture_.dim()));
     Vector dv(static_cast<std::size_t>(args_.value.size(3)));
     // As for queries: a key that is masked or that nobody reads may hold anything.
-    if (is_kept(args_, sequence_, j) && !dstate.is_zero()) {
-      const Token key = route(mixture_, args_.key, sequence_, j, head_);
+    if (is_kept(args_, sequence_, row) && !dstate.is_zero()) {
+      const Token key = route_token(Side::key, row, head_);
       dv = weighted_rows(key.weights, dstate);
-      dk = route_backward(mixture_, key, weight_gradient(value_row(j), 1.0, dstate),
-                          mixture_gradient_);
+      const Vector v = value_row(args_, sequence_, row, head_);
+      dk = route_backward(mixture_, key, weight_gradient(v, 1.0, dstate), mixture_gradient_);
     }
+    const std::int64_t j = sequence_.k_begin + row;
     store_row(dk, gradients_.key, sequence_.batch, j, head_);
     store_row(dv, gradients_.value, sequence_.batch, j, head_);
   }

@@ -20,12 +20,9 @@ void forward_sequence(const AttentionArgs<T>& args, const AttentionOutputs<T>& o
   std::int64_t written = 0;
   const auto write_until = [&](std::int64_t end) {
     for (; written < end; ++written) {
-      const std::int64_t j = sequence.k_begin + written;
-      if (!is_kept(args, sequence, j)) continue;
-      const Token key = route(mixture, args.key, sequence, j, head);
-      const Vector v =
-          load(args.value.at(sequence.batch, j, head), args.value.size(3), args.value.strides[3]);
-      state.add(key.weights, v, 1.0);
+      if (!is_kept(args, sequence, written)) continue;
+      const Token key = route(args, mixture, sequence, index, Side::key, written, head);
+      state.add(key.weights, value_row(args, sequence, written, head), 1.0);
     }
   };
 
@@ -34,7 +31,7 @@ void forward_sequence(const AttentionArgs<T>& args, const AttentionOutputs<T>& o
     write_until(visible_keys(args, sequence, row));
     const std::int64_t i = sequence.q_begin + row;
     for (std::int64_t h = head * group; h < (head + 1) * group; ++h) {
-      const Token query = route(mixture, args.query, sequence, i, h);
+      const Token query = route(args, mixture, sequence, index, Side::query, row, h);
       const Read read(query.weights, state, args.eps);
       store(read.output, outputs.output.at(sequence.batch, i, h), outputs.output.strides[3]);
       if (outputs.saved) {
