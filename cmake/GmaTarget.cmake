@@ -1,3 +1,4 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 # Compiler settings shared by every target of the project.
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -6,11 +7,15 @@ endif()
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# CMAKE_POSITION_INDEPENDENT_CODE would compile executables with -fPIE, and they could not share a
+# precompiled header with libraries.
+add_compile_options(-fPIC)
 
 if(GMA_SANITIZE)
   add_compile_options(-fsanitize=${GMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
   add_link_options(-fsanitize=${GMA_SANITIZE})
 endif()
 

@@ -1,1 +1,3 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
 // Carries the precompiled torch/torch.h.
