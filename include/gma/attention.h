@@ -135,6 +135,10 @@ struct AttentionGradients {
   State<A> initial_state;
 };
 
+/// Every causal segment but the last of its sequence has at least this many tokens: what bounds
+/// saved_segments() from shapes alone.
+inline constexpr std::int64_t kMinSegmentTokens = 256;
+
 /// Number of leading entries of Saved::segment_s and segment_z. Depends on shapes, is_causal and
 /// cu_seqlens alone.
 template <class T>
