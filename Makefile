@@ -1,0 +1,53 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#
+# Each target sets up what it needs first, and repeats no work that is done.
+
+PYTHON := .venv/bin/python
+BUILD = cmake --build --parallel "$$(nproc)" --preset
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench format lint check sanitize clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z]*\):.*##/  make \1\t/p' Makefile | expand --tabs=18
+
+setup:  ## install the Debian and Python packages that are missing
+	@scripts/setup
+
+build: build/build.ninja  ## build everything into build/
+	@$(BUILD) default
+
+demo: build  ## train a language model on this project's text, evaluate it, generate from it
+	@scripts/demo
+
+test: build  ## run every test; ARGS='-R name' picks some
+	@$(PYTHON) scripts/run_tests.py default $(ARGS)
+
+bench: build  ## measure the kernels
+	@build/benchmarks/gma_benchmarks $(ARGS)
+
+format: setup  ## format every C++ file
+	@scripts/format
+
+lint: setup  ## run clang-tidy on libgma; ARGS='gma_torch apps' takes other folders
+	@scripts/lint $(ARGS)
+
+check: setup  ## check format, include rules and the rules of the house
+	@scripts/format --check
+	@$(PYTHON) scripts/check_includes.py
+	@$(PYTHON) scripts/check_house.py
+
+sanitize: build-asan/build.ninja  ## run the torch-free tests under ASan and UBSan
+	@$(BUILD) asan
+	@$(PYTHON) scripts/run_tests.py asan $(ARGS)
+
+clean:  ## remove what was built, but not .venv
+	@rm -rf build build-*
+
+build/build.ninja: CMakePresets.json requirements.txt | setup
+	@cmake --preset default
+	@touch $@
+
+build-%/build.ninja: CMakePresets.json | setup
+	@cmake --preset $*
+	@touch $@

@@ -1,0 +1,66 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+"""Checks that each layer includes only what it may see (docs/architecture.md, "Layers").
+
+An include is named by its first folder: "gma/view.h" is `gma`, <hwy/highway.h> is `hwy`. Headers
+of the C++ standard library may be seen everywhere, those of the operating system in LAYERS below.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TORCH = {"torch", "ATen", "c10"}
+PUBLIC = {"gma", "gma_torch"}
+
+# The first folder that holds a file decides. "*.h" stands for headers without a folder, such as
+# <unistd.h> or <zlib.h>.
+LAYERS: dict[str, set[str]] = {
+    "include/gma": {"gma"},
+    "src/common": {"gma", "common", "fmt"},
+    "src/reference": {"gma", "common", "reference", "fmt"},
+    "src/cpu": {"gma", "common", "cpu", "fmt", "hwy"},
+    "src/dispatch": {"gma", "common", "cpu", "dispatch", "reference", "fmt", "*.h"},
+    "src/io": {"gma", "common", "io", "fmt", "nlohmann", "*.h"},
+    "gma_torch/include": PUBLIC | TORCH,
+    "gma_torch/ops": PUBLIC | TORCH | {"ops", "fmt"},
+    "gma_torch/nn": PUBLIC | TORCH | {"nn", "ops", "fmt", "nlohmann"},
+    "apps/gma": PUBLIC
+    | TORCH
+    | {"cli", "data", "infer", "train", "CLI", "fmt", "nlohmann", "spdlog", "*.h"},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+
+def seen(path: str) -> str | None:
+    """What an include shows: a folder, "*.h", or None for the standard library."""
+    folder, slash, _ = path.partition("/")
+    if slash and folder != "sys":
+        return folder
+    return "*.h" if path.endswith(".h") else None
+
+
+def violations(root: Path) -> list[str]:
+    found: list[str] = []
+    for folder, allowed in LAYERS.items():
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix not in {".h", ".cc", ".cu"}:
+                continue
+            for match in INCLUDE.finditer(file.read_text()):
+                if (what := seen(match[1])) is not None and what not in allowed:
+                    line = file.read_text().count("\n", 0, match.start(1)) + 1
+                    found.append(
+                        f"{file.relative_to(root)}:{line}: {folder} must not include {match[1]}"
+                    )
+    return found
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    found = violations(root)
+    print("\n".join(found) or "Includes keep to the layers.")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
