@@ -1,0 +1,297 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// Forward pass. Responsibilities of a tile go into cache and from there at once into the state (write)
+// or the output (read); they are never stored for the sequence.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/forward.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "common/plan.h"
+#include "cpu/cpu.h"
+#include "cpu/layout.h"
+#include "cpu/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gma::cpu {
+namespace HWY_NAMESPACE {
+
+/// Everything the tasks of one call share.
+template <class T>
+struct Forward {
+  using A = accumulate_t<T>;
+
+  Forward(const AttentionArgs<T>& args, const AttentionOutputs<T>& outputs)
+      : args(args),
+        outputs(outputs),
+        plan(make_plan(args)),
+        extents(args),
+        dropout(args.dropout_p, args.dropout_seed),
+        mixtures(args.means, args.variances, args.prior_logits, args.executor) {}
+
+  const AttentionArgs<T>& args;
+  const AttentionOutputs<T>& outputs;
+  Plan plan;
+  Extents extents;
+  Dropout dropout;
+  PackedMixtures<A> mixtures;
+};
+
+/// Workspace of one task at a time.
+template <class T>
+class ForwardWorker {
+ public:
+  using A = accumulate_t<T>;
+
+  explicit ForwardWorker(const Forward<T>& shared)
+      : shared_(shared),
+        keys_(shared.extents, shared.dropout),
+        queries_(shared.extents, shared.dropout),
+        values_(shared.extents.value_dim),
+        output_(shared.extents.value_dim),
+        affinity_t_(shared.args.is_causal ? kCausalTileTokens * kTokenStride<A> : 0),
+        local_(shared.extents),
+        before_(shared.extents),
+        total_(shared.extents) {}
+
+  /// Sums the state of a whole segment from zero: HeadState `local`.
+  const HeadState<A>& write(const Segment& segment, std::int64_t h, std::int64_t tile_tokens) {
+    local_.clear();
+    for_tiles(segment, tile_tokens, [&](std::int64_t begin, std::int64_t count) {
+      route_keys(segment.sequence, h, begin, count);
+      write_state(keys_, count, values_, local_);
+    });
+    return local_;
+  }
+
+  /// Outputs of a segment's queries from a finished state.
+  void read(const Segment& segment, std::int64_t h, const A* s, const A* z) {
+    total_.load(s, z);
+    for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
+      for_tiles(segment, kTileTokens, [&](std::int64_t begin, std::int64_t count) {
+        const TileRange range = route_queries(segment.sequence, h, hq, begin, count);
+        read_state(queries_, count, total_, output_);
+        finish(range);
+      });
+    }
+  }
+
+  /// Outputs of a causal segment, given the state before it; leaves the segment's own sum in `local`.
+  const HeadState<A>& read_causal(const Segment& segment, std::int64_t h, const A* s, const A* z) {
+    before_.load(s, z);
+    local_.clear();
+    for_tiles(segment, kCausalTileTokens, [&](std::int64_t begin, std::int64_t count) {
+      total_.set_sum(before_, local_);
+      route_keys(segment.sequence, h, begin, count);
+      for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
+        const TileRange range = route_queries(segment.sequence, h, hq, begin, count);
+        read_state(queries_, count, total_, output_);
+        read_tile(count);
+        finish(range);
+      }
+      write_state(keys_, count, values_, local_);
+    });
+    return local_;
+  }
+
+ private:
+  std::int64_t group() const { return shared_.extents.group; }
+
+  void route_keys(std::int64_t sequence_index, std::int64_t h, std::int64_t begin,
+                  std::int64_t count) {
+    const AttentionArgs<T>& args = shared_.args;
+    const Sequence& sequence = shared_.plan.sequences[sequence_index];
+    const TileRange range{sequence.batch, sequence.k_begin + begin, h, count};
+    bool buffer[kTileTokens];
+    const bool* keep = kept_keys(args, range, buffer);
+    keys_.route(shared_.mixtures.head(h), args.key, range, keep,
+                {sequence_index, h, Side::key, begin});
+    values_.load(args.value, range, keep);
+  }
+
+  TileRange route_queries(std::int64_t sequence_index, std::int64_t h, std::int64_t hq,
+                          std::int64_t begin, std::int64_t count) {
+    const Sequence& sequence = shared_.plan.sequences[sequence_index];
+    const TileRange range{sequence.batch, sequence.q_begin + begin, hq, count};
+    queries_.route(shared_.mixtures.head(h), shared_.args.query, range, nullptr,
+                   {sequence_index, hq, Side::query, begin});
+    return range;
+  }
+
+  /// Adds what the tile's own keys contribute: key j reaches query i >= j.
+  void read_tile(std::int64_t count) {
+    const Rows<A> affinity_t{affinity_t_.data(), kTokenStride<A>};
+    upper_triangular_product<A>(count, total_.num_components, keys_.token_rows(),
+                                queries_.transposed(), affinity_t);
+    add_lower_triangular_product<A>(count, values_.dim, {affinity_t.data, 1, affinity_t.stride},
+                                    values_.const_view(), output_.view());
+    add_column_sums<A>(count, {affinity_t.data, affinity_t.stride},
+                       output_.last.data());
+  }
+
+  /// o_i = n_i / (s_i + eps).
+  void finish(const TileRange& range) {
+    for (std::int64_t i = 0; i < range.count; ++i) {
+      const A s = output_.last.data()[i];
+      const A inverse = inverse_normalizer(s, shared_.args.eps);
+      A* row = output_.row(i);
+      for (std::int64_t e = 0; e < output_.dim; ++e) row[e] *= inverse;
+      if (shared_.outputs.saved) {
+        shared_.outputs.saved.normalizer(range.batch, range.first + i, range.head) = s;
+      }
+    }
+    output_.store(shared_.outputs.output, range);
+  }
+
+  const Forward<T>& shared_;
+  RoutedTile<A> keys_;
+  RoutedTile<A> queries_;
+  RowTile<A> values_;
+  RowTile<A> output_;
+  AlignedArray<A> affinity_t_;
+  HeadState<A> local_;
+  HeadState<A> before_;
+  HeadState<A> total_;
+};
+
+/// Where states between segments or of whole sequences go: to the caller, or into workspace.
+template <class T>
+StateArray<accumulate_t<T>> saved_states(const Forward<T>& shared) {
+  const auto& saved = shared.outputs.saved;
+  if (saved) return {saved.segment_s.data, saved.segment_z.data, shared.extents};
+  return {shared.plan.num_saved, shared.extents};
+}
+
+/// Calls task(worker, h, index) for every head and index in [0, count), a worker a range.
+template <class T, class Task>
+void for_heads(const Forward<T>& shared, std::int64_t count, const Task& task) {
+  shared.args.executor.run(shared.extents.num_heads * count,
+                           [&](std::int64_t begin, std::int64_t end) {
+                             ForwardWorker<T> worker(shared);
+                             for (std::int64_t i = begin; i < end; ++i) {
+                               task(worker, i / count, i % count);
+                             }
+                           });
+}
+
+/// State of every segment on its own.
+template <class T>
+void write_segments(const Forward<T>& shared, std::int64_t tile_tokens,
+                    const StateArray<accumulate_t<T>>& sums) {
+  const Cut& keys = shared.plan.keys;
+  for_heads(shared, keys.num_segments(),
+            [&](ForwardWorker<T>& worker, std::int64_t h, std::int64_t i) {
+              worker.write(keys.segments[i], h, tile_tokens).store(sums.s(i, h), sums.z(i, h));
+            });
+}
+
+template <class T>
+void forward_bidirectional(const Forward<T>& shared) {
+  using A = accumulate_t<T>;
+  const Cut& keys = shared.plan.keys;
+  const Cut& queries = shared.plan.queries;
+  const StateArray<A> totals = saved_states(shared);
+  {
+    const StateArray<A> sums(keys.num_segments(), shared.extents);
+    write_segments(shared, kTileTokens, sums);
+    for_states<A>(shared.plan.num_sequences(), shared.extents, shared.args.executor,
+                  [&](RunningState<A>& state, std::int64_t sequence, std::int64_t h) {
+      state.load(shared.args.initial_state, sequence, h);
+      for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
+        state.add(sums.s(i, h), sums.z(i, h));
+      }
+      state.store(totals.s(sequence, h), totals.z(sequence, h));
+      state.store(shared.outputs.final_state, sequence, h);
+    });
+  }
+  for_heads(shared, queries.num_segments(),
+            [&](ForwardWorker<T>& worker, std::int64_t h, std::int64_t i) {
+              const Segment& segment = queries.segments[i];
+              worker.read(segment, h, totals.s(segment.sequence, h),
+                          totals.z(segment.sequence, h));
+            });
+}
+
+/// One pass, a task a sequence and head: half as many responsibilities of keys as in two.
+template <class T>
+void forward_causal_sequential(const Forward<T>& shared, const StateArray<accumulate_t<T>>& before) {
+  using A = accumulate_t<T>;
+  const Cut& keys = shared.plan.keys;
+  for_heads(shared, shared.plan.num_sequences(),
+            [&](ForwardWorker<T>& worker, std::int64_t h, std::int64_t sequence) {
+              RunningState<A> state(shared.extents);
+              state.load(shared.args.initial_state, sequence, h);
+              for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
+                state.store(before.s(i, h), before.z(i, h));
+                const HeadState<A>& local = worker.read_causal(keys.segments[i], h, before.s(i, h),
+                                                               before.z(i, h));
+                state.add(local);
+              }
+              state.store(shared.outputs.final_state, sequence, h);
+            });
+}
+
+/// Two passes, a task a segment: sums of all segments, a scan, then outputs. The same bits.
+template <class T>
+void forward_causal_parallel(const Forward<T>& shared, const StateArray<accumulate_t<T>>& before) {
+  using A = accumulate_t<T>;
+  const Cut& keys = shared.plan.keys;
+  write_segments(shared, kCausalTileTokens, before);
+  for_states<A>(shared.plan.num_sequences(), shared.extents, shared.args.executor,
+                  [&](RunningState<A>& state, std::int64_t sequence, std::int64_t h) {
+    state.load(shared.args.initial_state, sequence, h);
+    for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
+      state.exchange(before.s(i, h), before.z(i, h));
+    }
+    state.store(shared.outputs.final_state, sequence, h);
+  });
+  for_heads(shared, keys.num_segments(),
+            [&](ForwardWorker<T>& worker, std::int64_t h, std::int64_t i) {
+              worker.read_causal(keys.segments[i], h, before.s(i, h), before.z(i, h));
+            });
+}
+
+template <class T>
+void run_forward(const AttentionArgs<T>& args, const AttentionOutputs<T>& outputs) {
+  const Forward<T> shared(args, outputs);
+  if (!args.is_causal) return forward_bidirectional(shared);
+  const StateArray<accumulate_t<T>> before = saved_states(shared);
+  const std::int64_t tasks = shared.plan.num_sequences() * shared.extents.num_heads;
+  if (tasks >= args.executor.num_threads) {
+    forward_causal_sequential(shared, before);
+  } else {
+    forward_causal_parallel(shared, before);
+  }
+}
+
+void forward_float(const AttentionArgs<float>& args, const AttentionOutputs<float>& outputs) {
+  run_forward(args, outputs);
+}
+void forward_double(const AttentionArgs<double>& args, const AttentionOutputs<double>& outputs) {
+  run_forward(args, outputs);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gma::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gma::cpu {
+
+HWY_EXPORT(forward_float);
+HWY_EXPORT(forward_double);
+
+template <>
+void forward(const AttentionArgs<float>& args, const AttentionOutputs<float>& outputs) {
+  HWY_DYNAMIC_DISPATCH(forward_float)(args, outputs);
+}
+template <>
+void forward(const AttentionArgs<double>& args, const AttentionOutputs<double>& outputs) {
+  HWY_DYNAMIC_DISPATCH(forward_double)(args, outputs);
+}
+
+}  // namespace gma::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,149 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// Vector helpers of the kernels: exp, tile packing and transposition. Compiled once an instruction
+// set.
+
+#if defined(GMA_CPU_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GMA_CPU_VECTOR_INL_H_
+#undef GMA_CPU_VECTOR_INL_H_
+#else
+#define GMA_CPU_VECTOR_INL_H_
+#endif
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cpu/layout.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gma::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class A>
+using Tag = hn::ScalableTag<A>;
+template <class A>
+using Vec = hn::Vec<Tag<A>>;
+template <class A>
+inline constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<A>()));
+
+/// exp(x) for x <= 0; relative error below 2 ulp where the result is normal, 0 below. -inf gives 0, NaN
+/// stays NaN. x = n log 2 + r with |r| <= log(2)/2, and exp(r) by its Taylor polynomial of degree 7,
+/// whose remainder is below 2^-27.
+template <class A>
+HWY_INLINE Vec<A> exp_nonpositive(Vec<A> x) {
+  const Tag<A> d;
+  if constexpr (std::is_same_v<A, double>) {
+    return hn::Exp(d, x);
+  } else {
+    const hn::RebindToSigned<Tag<A>> di;
+    const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504088896341F)));
+    const Vec<A> nf = hn::ConvertTo(d, n);
+    // log 2 in two parts, the first with trailing zeros, so that n times it is exact.
+    Vec<A> r = hn::NegMulAdd(nf, hn::Set(d, 0.693359375F), x);
+    r = hn::NegMulAdd(nf, hn::Set(d, -2.12194440054690583e-4F), r);
+    Vec<A> p = hn::Set(d, 1.0F / 5040);
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 720));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 120));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 24));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 6));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.5F));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
+    const auto scaled = hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(n));
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0F)), hn::BitCast(d, scaled));
+  }
+}
+
+/// Copies `count` tokens of `dim` elements into padded rows. Elements past `dim`, tokens past `count`
+/// up to `padded_count`, and tokens for which `keep` is false become 0. `keep` may be null.
+template <class T, class A>
+void pack_rows(const T* from, std::int64_t token_stride, std::int64_t element_stride,
+               std::int64_t count, std::int64_t padded_count, std::int64_t dim, const bool* keep,
+               A* to, std::int64_t to_stride) {
+  for (std::int64_t i = 0; i < padded_count; ++i) {
+    A* row = to + i * to_stride;
+    std::int64_t filled = 0;
+    if (i < count && (keep == nullptr || keep[i])) {
+      const T* source = from + i * token_stride;
+      if (element_stride == 1) {
+        for (; filled < dim; ++filled) row[filled] = static_cast<A>(source[filled]);
+      } else {
+        for (; filled < dim; ++filled) row[filled] = static_cast<A>(source[filled * element_stride]);
+      }
+    }
+    for (; filled < to_stride; ++filled) row[filled] = 0;
+  }
+}
+
+/// The inverse of pack_rows, without padding.
+template <class T, class A>
+void unpack_rows(const A* from, std::int64_t from_stride, std::int64_t count, std::int64_t dim, T* to,
+                 std::int64_t token_stride, std::int64_t element_stride) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const A* row = from + i * from_stride;
+    T* target = to + i * token_stride;
+    if (element_stride == 1) {
+      for (std::int64_t d = 0; d < dim; ++d) target[d] = static_cast<T>(row[d]);
+    } else {
+      for (std::int64_t d = 0; d < dim; ++d) target[d * element_stride] = static_cast<T>(row[d]);
+    }
+  }
+}
+
+/// to[c][r] = from[r][c] for whole blocks of 16 bytes: `rows` and `columns` count elements and may run
+/// into the padding of either array.
+template <class A>
+void transpose(const A* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
+               A* to, std::int64_t to_stride) {
+  constexpr std::int64_t kBlock = 16 / static_cast<std::int64_t>(sizeof(A));
+  const hn::FixedTag<A, kBlock> d;
+  for (std::int64_t c = 0; c < columns; c += kBlock) {
+    for (std::int64_t r = 0; r < rows; r += kBlock) {
+      const A* in = from + r * from_stride + c;
+      A* out = to + c * to_stride + r;
+      const auto a = hn::LoadU(d, in);
+      const auto b = hn::LoadU(d, in + from_stride);
+      if constexpr (kBlock == 2) {
+        hn::StoreU(hn::InterleaveLower(d, a, b), d, out);
+        hn::StoreU(hn::InterleaveUpper(d, a, b), d, out + to_stride);
+      } else {
+        const hn::Repartition<double, decltype(d)> d2;
+        const auto wide = [d2](auto v) HWY_ATTR { return hn::BitCast(d2, v); };
+        const auto e = hn::LoadU(d, in + 2 * from_stride);
+        const auto f = hn::LoadU(d, in + 3 * from_stride);
+        const auto ab_low = wide(hn::InterleaveLower(d, a, b));
+        const auto ef_low = wide(hn::InterleaveLower(d, e, f));
+        const auto ab_high = wide(hn::InterleaveUpper(d, a, b));
+        const auto ef_high = wide(hn::InterleaveUpper(d, e, f));
+        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, ab_low, ef_low)), d, out);
+        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, ab_low, ef_low)), d, out + to_stride);
+        hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, ab_high, ef_high)), d,
+                   out + 2 * to_stride);
+        hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, ab_high, ef_high)), d,
+                   out + 3 * to_stride);
+      }
+    }
+  }
+}
+
+/// Sum of products of `count` elements, rounded up to whole vectors.
+template <class A>
+HWY_INLINE A dot(const A* a, const A* b, std::int64_t count) {
+  const Tag<A> d;
+  Vec<A> sum = hn::Zero(d);
+  for (std::int64_t i = 0; i < count; i += kLanes<A>) {
+    sum = hn::MulAdd(hn::Load(d, a + i), hn::Load(d, b + i), sum);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gma::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

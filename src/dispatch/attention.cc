@@ -1,0 +1,68 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// The public entry points: validate, then hand over to a backend.
+#include "gma/attention.h"
+
+#include <cstdint>
+
+#include "common/checks.h"
+#include "common/plan.h"
+#include "cpu/cpu.h"
+#include "dispatch/validate.h"
+#include "reference/reference.h"
+
+namespace gma {
+namespace {
+
+/// Copies args with an executor in place.
+template <class Args>
+Args with_executor(const Args& args) {
+  Args complete = args;
+  if (!complete.executor.run) complete.executor = openmp_executor();
+  return complete;
+}
+
+}  // namespace
+
+template <class T>
+std::int64_t saved_segments(const AttentionArgs<T>& args) {
+  return make_plan(args).num_saved;
+}
+
+template <class T>
+void forward(const AttentionArgs<T>& args, const AttentionOutputs<T>& outputs) {
+  validate(args, outputs);
+  if (args.backend == Backend::reference) return reference::forward(args, outputs);
+  cpu::forward(with_executor(args), outputs);
+}
+
+template <class T>
+void backward(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream,
+              const AttentionGradients<T>& gradients) {
+  validate(args, upstream, gradients);
+  if (args.backend == Backend::reference) return reference::backward(args, upstream, gradients);
+  check(static_cast<bool>(upstream.saved) || args.query.numel() == 0,
+        "saved: expected what forward saved, got nothing");
+  cpu::backward(with_executor(args), upstream, gradients);
+}
+
+template <class T>
+void step(const StepArgs<T>& args, const View<T, 3>& output) {
+  validate(args, output);
+  if (args.backend == Backend::reference) return reference::step(args, output);
+  cpu::step(with_executor(args), output);
+}
+
+#define GMA_INSTANTIATE(T)                                                            \
+  template std::int64_t saved_segments(const AttentionArgs<T>&);                      \
+  template void forward(const AttentionArgs<T>&, const AttentionOutputs<T>&);         \
+  template void backward(const AttentionArgs<T>&, const AttentionUpstream<T>&,        \
+                         const AttentionGradients<T>&);                               \
+  template void step(const StepArgs<T>&, const View<T, 3>&)
+
+GMA_INSTANTIATE(float);
+GMA_INSTANTIATE(double);
+
+#undef GMA_INSTANTIATE
+
+}  // namespace gma
