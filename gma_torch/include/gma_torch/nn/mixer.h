@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gma_torch::nn {
@@ -32,12 +34,26 @@ struct MixerConfig {
   double initial_variance = 0.0;  ///< sigma^2 at the start; 0 = 4 sqrt(head size)
   double variance_floor = 1e-4;
   double eps = 1e-6;
+
+  std::int64_t head_size() const { return hidden_size / num_heads; }
+  std::int64_t key_value_heads() const {
+    return num_key_value_heads == 0 ? num_heads : num_key_value_heads;
+  }
+  /// Throws gma::InvalidArgument naming the first field that no mixer can use.
+  void validate() const;
 };
 
 /// What one layer carries from token to token: named tensors, each with the batch as axis 0.
 struct MixerState {
   std::vector<std::pair<std::string, torch::Tensor>> tensors;
-  std::int64_t position = 0;  ///< tokens seen, for rotary positions
+  std::int64_t position = 0;  ///< tokens seen, padding included
+
+  /// The tensor called `name`, or nullptr.
+  const torch::Tensor* find(std::string_view name) const;
+  /// The tensor called `name`; throws gma::InvalidArgument if there is none.
+  const torch::Tensor& at(std::string_view name) const;
+  /// Replaces or adds a tensor.
+  void set(std::string_view name, torch::Tensor tensor);
 
   /// Keeps the rows `index` (int64) of every tensor: reordering for beam search, or selecting.
   MixerState select(const torch::Tensor& index) const;
@@ -47,8 +63,10 @@ struct MixerState {
 /// Maps (B, T, hidden_size) to the same shape.
 class Mixer : public torch::nn::Module {
  public:
-  /// key_padding_mask (B, T) bool, true = keep. With a state (causal mixers only), x continues the
-  /// sequences that the state has seen and the state moves on past x.
+  /// key_padding_mask (B, T) bool, true = keep; kept tokens are numbered from 0 whatever the
+  /// padding. With a state (causal mixers only), x continues the sequences that the state has seen
+  /// and the state moves on past x; a mask is then legal in the first call only, with the padding
+  /// in front. Throws gma::InvalidArgument for anything else.
   virtual torch::Tensor forward(const torch::Tensor& x,
                                 const std::optional<torch::Tensor>& key_padding_mask = std::nullopt,
                                 MixerState* state = nullptr) = 0;

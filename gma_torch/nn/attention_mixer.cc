@@ -1,0 +1,172 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+
+#include "gma_torch/nn/attention_mixer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "gma/error.h"
+
+namespace gma_torch::nn {
+namespace {
+
+using torch::Tensor;
+
+void check_tokens(const char* name, const Tensor& x, std::int64_t hidden_size) {
+  if (x.dim() == 3 && x.size(2) == hidden_size) return;
+  throw gma::InvalidArgument(fmt::format("{} must be (batch, tokens, {}), got ({})", name,
+                                         hidden_size, fmt::join(x.sizes(), ", ")));
+}
+
+void check_mask(const char* name, const std::optional<Tensor>& mask, const Tensor& x) {
+  if (!mask) return;
+  if (mask->scalar_type() == torch::kBool && mask->sizes() == x.sizes().slice(0, 2)) return;
+  throw gma::InvalidArgument(
+      fmt::format("{} must be bool of shape ({}, {}), got {} of shape ({})", name, x.size(0),
+                  x.size(1), c10::toString(mask->scalar_type()), fmt::join(mask->sizes(), ", ")));
+}
+
+void check_state(const MixerState& state, const std::optional<Tensor>& mask, const Tensor& x) {
+  for (const auto& [name, tensor] : state.tensors) {
+    if (tensor.dim() > 0 && tensor.size(0) == x.size(0)) continue;
+    throw gma::InvalidArgument(
+        fmt::format("state must have the batch size of x ({}), got '{}' of shape ({})", x.size(0),
+                    name, fmt::join(tensor.sizes(), ", ")));
+  }
+  if (!mask) return;
+  if (state.position != 0) {
+    throw gma::InvalidArgument(fmt::format(
+        "key_padding_mask must come with the first tokens of a state, got it at position {}",
+        state.position));
+  }
+  const std::int64_t length = mask->size(1);
+  if (length > 1 &&
+      (mask->narrow(1, 0, length - 1) & ~mask->narrow(1, 1, length - 1)).any().item<bool>()) {
+    throw gma::InvalidArgument(
+        "key_padding_mask must have its padding in front when there is a state");
+  }
+}
+
+// Zeros for padded tokens, by selection: what they hold must not reach the convolution or a
+// gradient.
+Tensor without_padding(const Tensor& x, const std::optional<Tensor>& mask) {
+  return mask ? x.masked_fill(mask->logical_not().unsqueeze(-1), 0.0) : x;
+}
+
+}  // namespace
+
+Tensor padded_positions(std::int64_t length, const std::optional<Tensor>& padding_mask,
+                        const MixerState* state) {
+  if (padding_mask) return (padding_mask->cumsum(1) - 1).clamp_min(0);
+  const Tensor* padding = state == nullptr ? nullptr : state->find(kPadding);
+  if (padding == nullptr) return {};
+  const auto columns = torch::arange(state->position, state->position + length, padding->options());
+  return (columns - padding->unsqueeze(1)).clamp_min(0);
+}
+
+AttentionMixer::AttentionMixer(const MixerConfig& config)
+    : config_((config.validate(), config)), rotary_(config.head_size(), config.rotary_base) {
+  const std::int64_t key_size = config.key_value_heads() * config.head_size();
+  const auto linear = [](std::int64_t in, std::int64_t out) {
+    return torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(false));
+  };
+  q_proj_ = register_module("q_proj", linear(config.hidden_size, config.hidden_size));
+  k_proj_ = register_module("k_proj", linear(config.hidden_size, key_size));
+  v_proj_ = register_module("v_proj", linear(config.hidden_size, key_size));
+  o_proj_ = register_module("o_proj", linear(config.hidden_size, config.hidden_size));
+  if (config.use_short_conv) {
+    const auto conv = [&](std::int64_t channels) {
+      return ShortConv(channels, config.short_conv_width, config.is_causal);
+    };
+    q_conv_ = register_module("q_conv", conv(config.hidden_size));
+    k_conv_ = register_module("k_conv", conv(key_size));
+    v_conv_ = register_module("v_conv", conv(key_size));
+  }
+}
+
+Tensor AttentionMixer::stream(torch::nn::Linear& projection, ShortConv& conv, std::int64_t heads,
+                              const Tensor& x, const char* tail_name, MixerState* state) {
+  Tensor projected = projection(x);
+  if (conv && state != nullptr) {
+    Tensor tail = state->at(tail_name);
+    projected = conv(projected, &tail);
+    state->set(tail_name, tail);
+  } else if (conv) {
+    projected = conv(projected);
+  }
+  return projected.view({x.size(0), x.size(1), heads, config_.head_size()});
+}
+
+Tensor AttentionMixer::rotated(const Tensor& heads, const std::optional<Tensor>& padding_mask,
+                               const MixerState* state) const {
+  if (!config_.use_rotary) return heads;
+  const std::int64_t length = heads.size(1), first = state == nullptr ? 0 : state->position;
+  const Tensor positions = padded_positions(length, padding_mask, state);
+  return apply_rotary(heads, positions.defined() ? rotary_.phases(positions, first + length, heads)
+                                                 : rotary_.phases(first, length, heads));
+}
+
+AttentionMixer::Heads AttentionMixer::project(const Source& queries, const Source& keys,
+                                              MixerState* state) {
+  const Tensor context = without_padding(keys.tokens, keys.padding_mask);
+  const Tensor x =
+      &queries == &keys ? context : without_padding(queries.tokens, queries.padding_mask);
+  const std::int64_t key_heads = config_.key_value_heads();
+  const Tensor query = stream(q_proj_, q_conv_, config_.num_heads, x, "conv_query", state);
+  const Tensor key = stream(k_proj_, k_conv_, key_heads, context, "conv_key", state);
+  return {rotated(query, queries.padding_mask, state), rotated(key, keys.padding_mask, state),
+          stream(v_proj_, v_conv_, key_heads, context, "conv_value", state)};
+}
+
+Tensor AttentionMixer::forward(const Tensor& x, const std::optional<Tensor>& key_padding_mask,
+                               MixerState* state) {
+  check_tokens("x", x, config_.hidden_size);
+  check_mask("key_padding_mask", key_padding_mask, x);
+  if (state != nullptr) {
+    if (!config_.is_causal) {
+      throw gma::InvalidArgument("state must be absent unless is_causal is true, got one");
+    }
+    check_state(*state, key_padding_mask, x);
+  }
+
+  const Source source{x, key_padding_mask};
+  const Heads heads = project(source, source, state);
+  if (state != nullptr && key_padding_mask) {
+    state->set(kPadding, x.size(1) - key_padding_mask->sum(1));
+  }
+  const Tensor attended = attend(heads, key_padding_mask, state);
+  if (state != nullptr) state->position += x.size(1);
+  return o_proj_(attended.flatten(2));
+}
+
+Tensor AttentionMixer::forward_cross(const Tensor& x, const Tensor& context,
+                                     const std::optional<Tensor>& context_padding_mask) {
+  check_tokens("x", x, config_.hidden_size);
+  check_tokens("context", context, config_.hidden_size);
+  check_mask("context_padding_mask", context_padding_mask, context);
+  if (x.size(0) != context.size(0)) {
+    throw gma::InvalidArgument(fmt::format("context must have the batch size of x ({}), got {}",
+                                           x.size(0), context.size(0)));
+  }
+  if (config_.is_causal) {
+    throw gma::InvalidArgument("is_causal must be false for cross-attention, got true");
+  }
+  const Heads heads = project({x, std::nullopt}, {context, context_padding_mask}, nullptr);
+  return o_proj_(attend(heads, context_padding_mask, nullptr).flatten(2));
+}
+
+MixerState AttentionMixer::initial_state(std::int64_t batch_size) const {
+  if (!config_.is_causal) {
+    throw gma::InvalidArgument("initial_state needs is_causal = true, got false");
+  }
+  MixerState state;
+  if (q_conv_) {
+    state.set("conv_query", q_conv_->initial_tail(batch_size));
+    state.set("conv_key", k_conv_->initial_tail(batch_size));
+    state.set("conv_value", v_conv_->initial_tail(batch_size));
+  }
+  extend_initial_state(state, batch_size, q_proj_->weight.options().requires_grad(false));
+  return state;
+}
+
+}  // namespace gma_torch::nn

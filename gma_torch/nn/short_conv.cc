@@ -1,0 +1,30 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+
+#include "gma_torch/nn/short_conv.h"
+
+#include <cmath>
+
+namespace gma_torch::nn {
+
+using torch::Tensor;
+
+ShortConvImpl::ShortConvImpl(std::int64_t channels, std::int64_t width, bool is_causal)
+    : left_(is_causal ? width - 1 : width / 2) {
+  weight_ = register_parameter("weight", torch::empty({channels, width}));
+  const double bound = 1.0 / std::sqrt(static_cast<double>(width));
+  torch::nn::init::uniform_(weight_, -bound, bound);
+}
+
+Tensor ShortConvImpl::forward(const Tensor& x, Tensor* tail) {
+  if (tail == nullptr) return torch::silu(depthwise_conv(x, weight_, left_, x.size(1)));
+  const Tensor extended = torch::cat({*tail, x}, 1);
+  *tail = extended.narrow(1, x.size(1), tail->size(1)).clone();
+  return torch::silu(depthwise_conv(extended, weight_, 0, x.size(1)));
+}
+
+Tensor ShortConvImpl::initial_tail(std::int64_t batch_size) const {
+  return torch::zeros({batch_size, weight_.size(1) - 1, weight_.size(0)},
+                      weight_.options().requires_grad(false));
+}
+
+}  // namespace gma_torch::nn
