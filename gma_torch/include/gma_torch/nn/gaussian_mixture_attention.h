@@ -1,0 +1,49 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gma_torch/nn/attention_mixer.h"
+
+namespace gma_torch::nn {
+
+/// Gaussian mixture attention between learned projections.
+///
+/// Every key head has a mixture of `num_components` Gaussians over its routing vectors:
+///   means         (H, K, D)  drawn from N(0, 1)
+///   raw_variances (H, K, D)  omega, with sigma^2 = softplus(omega) + variance_floor
+///   prior_logits  (H, K)     zero: equal priors
+/// They are float32 whatever the module is converted to (float64 in a float64 module), and are not
+/// to be decayed. sigma^2 starts at 4 sqrt(D), so that every token first takes part in many
+/// components: routing that starts sharp learns worse.
+class GaussianMixtureAttentionImpl : public AttentionMixer {
+ public:
+  explicit GaussianMixtureAttentionImpl(const MixerConfig& config);
+
+  /// Replaces the means by routing vectors of the tokens x (B, T, hidden_size), spread by k-means++
+  /// seeding with torch's generator. Throws gma::InvalidArgument for fewer vectors than components.
+  void initialize_means(const torch::Tensor& x,
+                        const std::optional<torch::Tensor>& key_padding_mask = std::nullopt);
+
+  /// sigma^2 (H, K, D).
+  torch::Tensor variances() const;
+
+  /// Responsibilities (B, T, H, K) of the tokens x as queries and as keys, for inspection.
+  std::pair<torch::Tensor, torch::Tensor> responsibilities(
+      const torch::Tensor& x, const std::optional<torch::Tensor>& key_padding_mask = std::nullopt);
+
+  std::vector<torch::Tensor> no_decay_parameters() const override;
+
+  using Mixer::to;
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+
+ private:
+  torch::Tensor attend(const Heads& heads, const std::optional<torch::Tensor>& key_padding_mask,
+                       MixerState* state) override;
+  void extend_initial_state(MixerState& state, std::int64_t batch_size,
+                            const torch::TensorOptions& options) const override;
+
+  torch::Tensor means_, raw_variances_, prior_logits_;
+};
+TORCH_MODULE(GaussianMixtureAttention);
+
+}  // namespace gma_torch::nn
