@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gma_torch/nn/mixer.h"
@@ -45,7 +46,7 @@ struct ModelState {
 class BlockImpl : public torch::nn::Module {
  public:
   explicit BlockImpl(const ModelConfig& config);
-  torch::Tensor forward(torch::Tensor x,
+  torch::Tensor forward(const torch::Tensor& x,
                         const std::optional<torch::Tensor>& key_padding_mask = std::nullopt,
                         MixerState* state = nullptr);
   Mixer& mixer() { return *mixer_; }
@@ -58,21 +59,50 @@ class BlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// tokens (B, T) int64 -> logits (B, T, vocab_size).
-class CausalLmImpl : public torch::nn::Module {
+/// Embeddings, blocks and the last norm: tokens (B, T) int64 to features (B, T, hidden_size).
+class TransformerImpl : public torch::nn::Module {
  public:
-  explicit CausalLmImpl(const ModelConfig& config);
-  torch::Tensor forward(const torch::Tensor& tokens, ModelState* state = nullptr);
+  explicit TransformerImpl(const ModelConfig& config);
+  torch::Tensor forward(const torch::Tensor& tokens,
+                        const std::optional<torch::Tensor>& padding_mask = std::nullopt,
+                        ModelState* state = nullptr);
   ModelState initial_state(std::int64_t batch_size);
-  const ModelConfig& config() const { return config_; }
+  /// (vocab_size, hidden_size).
+  const torch::Tensor& embedding_weight() const { return embedding_->weight; }
+  const std::vector<Block>& blocks() const { return blocks_; }
 
  private:
-  ModelConfig config_;
+  torch::Tensor embed(const torch::Tensor& tokens, const std::optional<torch::Tensor>& padding_mask,
+                      const ModelState* state);
+
+  std::int64_t max_length_;
   torch::nn::Embedding embedding_{nullptr}, positions_{nullptr};
   torch::nn::Dropout dropout_{nullptr};
   std::vector<Block> blocks_;
   torch::nn::LayerNorm norm_{nullptr};
-  torch::nn::Linear head_{nullptr};
+};
+TORCH_MODULE(Transformer);
+
+/// tokens (B, T) int64 -> logits (B, T, vocab_size). Needs mixer_config.is_causal.
+class CausalLmImpl : public torch::nn::Module {
+ public:
+  explicit CausalLmImpl(const ModelConfig& config);
+  /// padding_mask (B, T) bool, true = keep; beside a state, see Mixer::forward.
+  torch::Tensor forward(const torch::Tensor& tokens, ModelState* state = nullptr,
+                        const std::optional<torch::Tensor>& padding_mask = std::nullopt);
+  /// forward() in two halves, for callers that need the logits of some positions only.
+  torch::Tensor features(const torch::Tensor& tokens, ModelState* state = nullptr,
+                         const std::optional<torch::Tensor>& padding_mask = std::nullopt);
+  torch::Tensor logits(const torch::Tensor& features);
+
+  ModelState initial_state(std::int64_t batch_size);
+  const ModelConfig& config() const { return config_; }
+  Transformer& transformer() { return transformer_; }
+
+ private:
+  ModelConfig config_;
+  Transformer transformer_{nullptr};
+  torch::nn::Linear head_{nullptr};  ///< absent where the embedding serves as head
 };
 TORCH_MODULE(CausalLm);
 
@@ -84,19 +114,18 @@ class SequenceClassifierImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& tokens,
                         const std::optional<torch::Tensor>& padding_mask = std::nullopt);
   const ModelConfig& config() const { return config_; }
+  Transformer& transformer() { return transformer_; }
 
  private:
   ModelConfig config_;
-  torch::nn::Embedding embedding_{nullptr}, positions_{nullptr};
-  torch::nn::Dropout dropout_{nullptr};
-  std::vector<Block> blocks_;
-  torch::nn::LayerNorm norm_{nullptr};
+  Transformer transformer_{nullptr};
   torch::nn::Linear head_{nullptr};
 };
 TORCH_MODULE(SequenceClassifier);
 
 /// AdamW parameter groups: {decayed, not decayed}. Matrices are decayed; biases, norms and
-/// Mixer::no_decay_parameters() are not. Order is that of named_parameters().
+/// Mixer::no_decay_parameters() are not. Each parameter comes once, in the order of
+/// named_parameters().
 std::pair<std::vector<torch::Tensor>, std::vector<torch::Tensor>> parameter_groups(
     torch::nn::Module& model);
 

@@ -1,0 +1,216 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+
+#include "gma_torch/nn/models.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <unordered_set>
+
+#include "gma/error.h"
+#include "gma_torch/nn/attention_mixer.h"
+
+namespace gma_torch::nn {
+namespace {
+
+using torch::Tensor;
+
+torch::nn::LayerNorm layer_norm(std::int64_t size) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({size}));
+}
+
+// Normal weights of deviation 0.02; those that write to the residual stream are smaller, so that
+// its variance does not grow with the number of layers.
+void initialize(torch::nn::Module& module, std::int64_t num_layers) {
+  constexpr double kDeviation = 0.02;
+  const double residual_scale = 1.0 / std::sqrt(2.0 * static_cast<double>(num_layers));
+  for (auto& item : module.named_modules()) {
+    if (auto* const linear = item.value()->as<torch::nn::LinearImpl>()) {
+      const bool is_residual = item.key().ends_with("o_proj") || item.key().ends_with("down");
+      torch::nn::init::normal_(linear->weight, 0.0,
+                               kDeviation * (is_residual ? residual_scale : 1.0));
+      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
+    } else if (auto* const embedding = item.value()->as<torch::nn::EmbeddingImpl>()) {
+      torch::nn::init::normal_(embedding->weight, 0.0, kDeviation);
+    }
+  }
+}
+
+ModelConfig validated(const ModelConfig& config) {
+  config.validate();
+  return config;
+}
+
+}  // namespace
+
+ModelState ModelState::select(const Tensor& index) const {
+  ModelState selected;
+  for (const MixerState& layer : layers) selected.layers.push_back(layer.select(index));
+  return selected;
+}
+
+ModelState ModelState::clone() const {
+  ModelState copy;
+  for (const MixerState& layer : layers) copy.layers.push_back(layer.clone());
+  return copy;
+}
+
+BlockImpl::BlockImpl(const ModelConfig& config) {
+  const std::int64_t hidden = config.mixer_config.hidden_size;
+  const std::int64_t mlp = config.mlp_size == 0 ? 4 * hidden : config.mlp_size;
+  mixer_norm_ = register_module("mixer_norm", layer_norm(hidden));
+  mixer_ = register_module("mixer", make_mixer(config.mixer, config.mixer_config));
+  mlp_norm_ = register_module("mlp_norm", layer_norm(hidden));
+  up_ = register_module("up", torch::nn::Linear(hidden, mlp));
+  down_ = register_module("down", torch::nn::Linear(mlp, hidden));
+  dropout_ = register_module("dropout", torch::nn::Dropout(config.dropout));
+}
+
+Tensor BlockImpl::forward(const Tensor& x, const std::optional<Tensor>& key_padding_mask,
+                          MixerState* state) {
+  const Tensor mixed = x + dropout_(mixer_->forward(mixer_norm_(x), key_padding_mask, state));
+  return mixed + dropout_(down_(torch::gelu(up_(mlp_norm_(mixed)))));
+}
+
+TransformerImpl::TransformerImpl(const ModelConfig& config) : max_length_(config.max_length) {
+  const std::int64_t hidden = config.mixer_config.hidden_size;
+  embedding_ = register_module("embedding", torch::nn::Embedding(config.vocab_size, hidden));
+  if (config.learned_positions) {
+    positions_ = register_module("positions", torch::nn::Embedding(config.max_length, hidden));
+  }
+  dropout_ = register_module("dropout", torch::nn::Dropout(config.dropout));
+  const auto blocks = register_module("blocks", torch::nn::ModuleList());
+  for (std::int64_t layer = 0; layer < config.num_layers; ++layer) {
+    blocks_.emplace_back(config);
+    blocks->push_back(blocks_.back());
+  }
+  norm_ = register_module("norm", layer_norm(hidden));
+}
+
+Tensor TransformerImpl::embed(const Tensor& tokens, const std::optional<Tensor>& padding_mask,
+                              const ModelState* state) {
+  const Tensor x = embedding_(tokens);
+  if (!positions_) return x;
+
+  const MixerState* const first_layer = state == nullptr ? nullptr : &state->layers.front();
+  const std::int64_t first = first_layer == nullptr ? 0 : first_layer->position;
+  const std::int64_t end = first + tokens.size(1);
+  if (end > max_length_) {
+    throw gma::InvalidArgument(fmt::format(
+        "tokens must end before max_length ({}) with learned_positions, got position {}",
+        max_length_, end));
+  }
+  const Tensor positions = padded_positions(tokens.size(1), padding_mask, first_layer);
+  return x +
+         (positions.defined() ? positions_(positions) : positions_->weight.slice(0, first, end));
+}
+
+Tensor TransformerImpl::forward(const Tensor& tokens, const std::optional<Tensor>& padding_mask,
+                                ModelState* state) {
+  if (tokens.dim() != 2 || tokens.scalar_type() != torch::kInt64) {
+    throw gma::InvalidArgument(
+        fmt::format("tokens must be int64 of shape (batch, tokens), got {} of shape ({})",
+                    c10::toString(tokens.scalar_type()), fmt::join(tokens.sizes(), ", ")));
+  }
+  if (state != nullptr && state->layers.size() != blocks_.size()) {
+    throw gma::InvalidArgument(
+        fmt::format("state must have {} layers, got {}", blocks_.size(), state->layers.size()));
+  }
+  Tensor x = dropout_(embed(tokens, padding_mask, state));
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    x = blocks_[layer](x, padding_mask, state == nullptr ? nullptr : &state->layers[layer]);
+  }
+  return norm_(x);
+}
+
+ModelState TransformerImpl::initial_state(std::int64_t batch_size) {
+  ModelState state;
+  for (Block& block : blocks_) state.layers.push_back(block->mixer().initial_state(batch_size));
+  return state;
+}
+
+CausalLmImpl::CausalLmImpl(const ModelConfig& config) : config_(validated(config)) {
+  if (!config.mixer_config.is_causal) {
+    throw gma::InvalidArgument("is_causal must be true in a causal language model, got false");
+  }
+  transformer_ = register_module("transformer", Transformer(config));
+  if (!config.tie_embeddings) {
+    head_ = register_module(
+        "head", torch::nn::Linear(
+                    torch::nn::LinearOptions(config.mixer_config.hidden_size, config.vocab_size)
+                        .bias(false)));
+  }
+  initialize(*this, config.num_layers);
+}
+
+Tensor CausalLmImpl::forward(const Tensor& tokens, ModelState* state,
+                             const std::optional<Tensor>& padding_mask) {
+  return logits(features(tokens, state, padding_mask));
+}
+
+Tensor CausalLmImpl::features(const Tensor& tokens, ModelState* state,
+                              const std::optional<Tensor>& padding_mask) {
+  return transformer_(tokens, padding_mask, state);
+}
+
+Tensor CausalLmImpl::logits(const Tensor& features) {
+  return torch::linear(features, head_ ? head_->weight : transformer_->embedding_weight());
+}
+
+ModelState CausalLmImpl::initial_state(std::int64_t batch_size) {
+  return transformer_->initial_state(batch_size);
+}
+
+SequenceClassifierImpl::SequenceClassifierImpl(const ModelConfig& config)
+    : config_(validated(config)) {
+  if (config.num_classes < 2) {
+    throw gma::InvalidArgument(fmt::format(
+        "num_classes must be at least 2 in a sequence classifier, got {}", config.num_classes));
+  }
+  transformer_ = register_module("transformer", Transformer(config));
+  head_ = register_module("head",
+                          torch::nn::Linear(config.mixer_config.hidden_size, config.num_classes));
+  initialize(*this, config.num_layers);
+}
+
+Tensor SequenceClassifierImpl::forward(const Tensor& tokens,
+                                       const std::optional<Tensor>& padding_mask) {
+  const Tensor features = transformer_(tokens, padding_mask, nullptr);
+  if (!padding_mask) return head_(features.mean(1));
+  const Tensor kept = features.masked_fill(padding_mask->logical_not().unsqueeze(-1), 0.0);
+  const Tensor counts = padding_mask->sum(1, true).clamp_min(1);
+  return head_(kept.sum(1) / counts);
+}
+
+std::pair<std::vector<Tensor>, std::vector<Tensor>> parameter_groups(torch::nn::Module& model) {
+  std::unordered_set<const c10::TensorImpl*> exempt, seen;
+  for (const auto& module : model.modules()) {
+    if (const auto* const mixer = dynamic_cast<const Mixer*>(module.get())) {
+      for (const Tensor& parameter : mixer->no_decay_parameters()) {
+        exempt.insert(parameter.unsafeGetTensorImpl());
+      }
+    }
+  }
+  std::vector<Tensor> decayed, not_decayed;
+  for (const Tensor& parameter : model.parameters()) {
+    const auto* const identity = parameter.unsafeGetTensorImpl();
+    if (!seen.insert(identity).second) continue;
+    const bool decays = parameter.dim() >= 2 && !exempt.contains(identity);
+    (decays ? decayed : not_decayed).push_back(parameter);
+  }
+  return {decayed, not_decayed};
+}
+
+std::int64_t count_parameters(const torch::nn::Module& model) {
+  std::unordered_set<const c10::TensorImpl*> seen;
+  std::int64_t count = 0;
+  for (const Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad() && seen.insert(parameter.unsafeGetTensorImpl()).second) {
+      count += parameter.numel();
+    }
+  }
+  return count;
+}
+
+}  // namespace gma_torch::nn
