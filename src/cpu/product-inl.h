@@ -43,25 +43,33 @@ struct Rows {
 
 enum class Into { set, add };
 
-/// Sums start from zero and are added to c at the end, which keeps each of them short.
+/// Sums start from zero and are added to c at the end, which keeps each of them short. The loops over
+/// accumulators must be unrolled for them to stay in registers.
 template <Into into, int kRows, int kVecs, class A>
 HWY_INLINE void product_block(std::int64_t depth, Left<A> a, Rows<const A> b, Rows<A> c) {
   const Tag<A> d;
   Vec<A> sum[kRows][kVecs];
+  HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(16)
     for (int v = 0; v < kVecs; ++v) sum[r][v] = hn::Zero(d);
   }
   const A* left = a.data;
   const A* right = b.data;
   for (std::int64_t p = 0; p < depth; ++p, left += a.step, right += b.stride) {
     Vec<A> x[kVecs];
+    HWY_UNROLL(16)
     for (int v = 0; v < kVecs; ++v) x[v] = hn::Load(d, right + v * kLanes<A>);
+    HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
       const Vec<A> factor = hn::Set(d, left[r * a.row]);
+      HWY_UNROLL(16)
       for (int v = 0; v < kVecs; ++v) sum[r][v] = hn::MulAdd(factor, x[v], sum[r][v]);
     }
   }
+  HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(16)
     for (int v = 0; v < kVecs; ++v) {
       A* to = c.data + r * c.stride + v * kLanes<A>;
       hn::Store(into == Into::add ? hn::Add(hn::Load(d, to), sum[r][v]) : sum[r][v], d, to);

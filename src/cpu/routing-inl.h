@@ -30,25 +30,30 @@ HWY_INLINE void logits_block(const HeadMixture<A>& mixture, std::int64_t k, cons
                              A* logits_t) {
   const Tag<A> d;
   Vec<A> distance[kRows][kVecs];
+  HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(16)
     for (int v = 0; v < kVecs; ++v) distance[r][v] = hn::Zero(d);
   }
   const A* mean = mixture.means + k * mixture.stride;
   const A* inverse_std = mixture.inverse_std + k * mixture.stride;
   for (std::int64_t e = 0; e < mixture.dim; ++e) {
-    Vec<A> x[kVecs];
-    for (int v = 0; v < kVecs; ++v) x[v] = hn::Load(d, x_t + e * kTokenStride<A> + v * kLanes<A>);
+    HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
       const Vec<A> m = hn::Set(d, mean[r * mixture.stride + e]);
       const Vec<A> s = hn::Set(d, inverse_std[r * mixture.stride + e]);
+      HWY_UNROLL(16)
       for (int v = 0; v < kVecs; ++v) {
-        const Vec<A> t = hn::Mul(hn::Sub(x[v], m), s);
+        const Vec<A> x = hn::Load(d, x_t + e * kTokenStride<A> + v * kLanes<A>);
+        const Vec<A> t = hn::Mul(hn::Sub(x, m), s);
         distance[r][v] = hn::MulAdd(t, t, distance[r][v]);
       }
     }
   }
+  HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
     const Vec<A> log_weight = hn::Set(d, mixture.log_weights[k + r]);
+    HWY_UNROLL(16)
     for (int v = 0; v < kVecs; ++v) {
       hn::Store(hn::NegMulAdd(hn::Set(d, A(0.5)), distance[r][v], log_weight), d,
                 logits_t + r * kTokenStride<A> + v * kLanes<A>);
@@ -56,23 +61,33 @@ HWY_INLINE void logits_block(const HeadMixture<A>& mixture, std::int64_t k, cons
   }
 }
 
-inline constexpr int kLogitsRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+/// Accumulators of a block: as many as hide the latency of a multiply-add.
+inline constexpr int kLogitsBlock = HWY_TARGET <= HWY_AVX3 ? 16 : 8;
+
+/// kVecs vectors of tokens, all components. Few components and many tokens are best: each element of
+/// the mixture has to be broadcast.
+template <int kVecs, class A>
+void logits_columns(const HeadMixture<A>& mixture, const A* x_t, A* logits_t) {
+  constexpr int kRows = kLogitsBlock / kVecs;
+  std::int64_t k = 0;
+  for (; k + kRows <= mixture.num_components; k += kRows) {
+    logits_block<kRows, kVecs>(mixture, k, x_t, logits_t + k * kTokenStride<A>);
+  }
+  for (; k < mixture.num_components; ++k) {
+    logits_block<1, kVecs>(mixture, k, x_t, logits_t + k * kTokenStride<A>);
+  }
+}
 
 template <class A>
 void logits(const HeadMixture<A>& mixture, const A* x_t, std::int64_t tokens, A* logits_t) {
-  const std::int64_t num_components = mixture.num_components;
-  std::int64_t k = 0;
-  const auto rows = [&](auto count) HWY_ATTR {
-    constexpr int kRows = decltype(count)::value;
-    for (; k + kRows <= num_components; k += kRows) {
-      for_column_blocks<A>(tokens, [&](std::int64_t i, auto vecs) HWY_ATTR {
-        logits_block<kRows, decltype(vecs)::value>(mixture, k, x_t + i,
-                                                   logits_t + k * kTokenStride<A> + i);
-      });
-    }
-  };
-  rows(std::integral_constant<int, kLogitsRows>());
-  rows(std::integral_constant<int, 1>());
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes<A> <= tokens; i += 4 * kLanes<A>) {
+    logits_columns<4>(mixture, x_t + i, logits_t + i);
+  }
+  for (; i + 2 * kLanes<A> <= tokens; i += 2 * kLanes<A>) {
+    logits_columns<2>(mixture, x_t + i, logits_t + i);
+  }
+  for (; i < tokens; i += kLanes<A>) logits_columns<1>(mixture, x_t + i, logits_t + i);
 }
 
 /// Softmax over components, in place; columns of tokens past `count` or not kept become 0.
@@ -175,6 +190,7 @@ HWY_INLINE void moments_block(const HeadMixture<A>& mixture, std::int64_t k, std
                               const Moments<A>& moments, Rows<A> dx) {
   const Tag<A> d;
   Vec<A> mean[kRows], inverse_std[kRows], first[kRows], second[kRows];
+  HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
     mean[r] = hn::Load(d, mixture.means + (k + r) * mixture.stride + e);
     inverse_std[r] = hn::Load(d, mixture.inverse_std + (k + r) * mixture.stride + e);
@@ -186,6 +202,7 @@ HWY_INLINE void moments_block(const HeadMixture<A>& mixture, std::int64_t k, std
     const Vec<A> xi = hn::Load(d, x.data + i * x.stride + e);
     A* dxi = dx.data + i * dx.stride + e;
     Vec<A> sum = hn::Load(d, dxi);
+    HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
       const Vec<A> t = hn::Mul(hn::Sub(xi, mean[r]), inverse_std[r]);
       const Vec<A> u = hn::Mul(hn::Set(d, dl[r * kTokenStride<A> + i]), t);
@@ -195,6 +212,7 @@ HWY_INLINE void moments_block(const HeadMixture<A>& mixture, std::int64_t k, std
     }
     hn::Store(sum, d, dxi);
   }
+  HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
     A* to_first = moments.first + (k + r) * mixture.stride + e;
     A* to_second = moments.second + (k + r) * mixture.stride + e;
