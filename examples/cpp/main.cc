@@ -25,8 +25,8 @@ int main() {
 
   using gma::View;
   const auto tokens = [](auto* data) {
-    return View<std::remove_pointer_t<decltype(data)>, 4>::contiguous(
-        data, {1, kTokens, kHeads, kDim});
+    return View<std::remove_pointer_t<decltype(data)>, 4>::contiguous(data,
+                                                                      {1, kTokens, kHeads, kDim});
   };
   const auto means = View<const float, 3>::contiguous(mu.data(), {kHeads, kComponents, kDim});
   const auto variances =

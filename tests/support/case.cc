@@ -1,0 +1,153 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "support/case.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gma::test {
+
+std::vector<Case> length_cases() {
+  std::vector<Case> cases;
+  for (const bool is_causal : {false, true}) {
+    for (const std::int64_t n : {1,   2,   3,   15,  16,   17,   63,   64,   65,   127,  129,
+                                 255, 256, 257, 513, 1000, 1023, 1025, 2047, 4096, 4097, 5121}) {
+      cases.push_back({.name = (is_causal ? "causal_N" : "bidirectional_N") + std::to_string(n),
+                       .queries = n,
+                       .keys = n,
+                       .dim = 5,
+                       .value_dim = 6,
+                       .components = 7,
+                       .is_causal = is_causal});
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> size_cases() {
+  constexpr std::array<std::int64_t, 6> kSizes = {1, 3, 7, 60, 65, 100};
+  std::vector<Case> cases;
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    for (std::size_t j = 0; j < kSizes.size(); ++j) {
+      for (const bool is_causal : {false, true}) {
+        // A Latin square: every pair of two of the three sizes occurs.
+        Case one{.queries = 37,
+                 .keys = 37,
+                 .dim = kSizes[i],
+                 .value_dim = kSizes[j],
+                 .components = kSizes[(i + j) % kSizes.size()],
+                 .is_causal = is_causal};
+        one.name = (is_causal ? "causal_D" : "bidirectional_D") + std::to_string(one.dim) + "_Dv" +
+                   std::to_string(one.value_dim) + "_K" + std::to_string(one.components);
+        cases.push_back(one);
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> option_cases() {
+  const Case several{.batch = 2,
+                     .queries = 70,
+                     .keys = 70,
+                     .query_heads = 3,
+                     .key_heads = 3,
+                     .dim = 12,
+                     .value_dim = 20,
+                     .components = 10};
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, auto change) {
+    for (const bool is_causal : {false, true}) {
+      Case one = several;
+      one.is_causal = is_causal;
+      one.name = (is_causal ? "causal_" : "bidirectional_") + name;
+      change(one);
+      cases.push_back(one);
+    }
+  };
+  const auto pack = [](Case& one) {
+    one.batch = 1;
+    one.queries = one.keys = 380;
+    one.cu_seqlens_q = one.cu_seqlens_k = {0, 0, 1, 17, 80, 80, 380};
+  };
+  add("plain", [](Case&) {});
+  add("mask", [](Case& one) { one.has_mask = true; });
+  add("state", [](Case& one) { one.has_state = true; });
+  add("grouped", [](Case& one) { one.query_heads = 6; });
+  add("dropout", [](Case& one) { one.dropout_p = 0.3; });
+  add("no_eps", [](Case& one) { one.eps = 0; });
+  add("large_eps", [](Case& one) { one.eps = 10; });
+  add("sharp", [](Case& one) { one.variance = 0.05; });
+  add("offset", [](Case& one) { one.offset = 100; });
+  add("packed", pack);
+  add("packed_state", [&](Case& one) {
+    pack(one);
+    one.has_state = true;
+  });
+  add("everything", [](Case& one) {
+    one.queries = one.keys = 530;
+    one.query_heads = 6;
+    one.has_mask = one.has_state = true;
+    one.dropout_p = 0.1;
+  });
+
+  Case cross = several;
+  cross.name = "cross_more_keys";
+  cross.keys = 301;
+  cases.push_back(cross);
+  cross.name = "cross_more_queries";
+  cross.queries = 301;
+  cross.keys = 5;
+  cross.has_mask = cross.has_state = true;
+  cases.push_back(cross);
+  cross.name = "cross_packed";
+  cross.batch = 1;
+  cross.queries = 70;
+  cross.keys = 43;
+  cross.has_mask = false;
+  cross.cu_seqlens_q = {0, 10, 10, 65, 70};
+  cross.cu_seqlens_k = {0, 0, 3, 40, 43};
+  cases.push_back(cross);
+  return cases;
+}
+
+std::vector<Case> gradient_cases() {
+  std::vector<Case> cases;
+  for (const bool is_causal : {false, true}) {
+    Case one{.name = is_causal ? "causal" : "bidirectional",
+             .batch = 2,
+             .queries = 5,
+             .keys = 5,
+             .query_heads = 2,
+             .key_heads = 1,
+             .dim = 3,
+             .value_dim = 2,
+             .components = 4,
+             .is_causal = is_causal,
+             .has_mask = true,
+             .has_state = true};
+    cases.push_back(one);
+    one.name += "_dropout";
+    one.dropout_p = 0.4;
+    cases.push_back(one);
+    one.name = is_causal ? "causal_packed" : "bidirectional_packed";
+    one.dropout_p = 0;
+    one.batch = 1;
+    one.has_mask = false;
+    one.cu_seqlens_q = one.cu_seqlens_k = {0, 2, 2, 5};
+    cases.push_back(one);
+  }
+  cases.push_back({.name = "cross",
+                   .queries = 3,
+                   .keys = 6,
+                   .query_heads = 2,
+                   .key_heads = 2,
+                   .dim = 3,
+                   .value_dim = 2,
+                   .components = 4});
+  return cases;
+}
+
+}  // namespace gma::test
