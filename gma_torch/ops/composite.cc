@@ -1,0 +1,280 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "ops/composite.h"
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "ops/dtype.h"
+
+namespace gma_torch::ops {
+namespace {
+
+constexpr std::int64_t kChunk = 64;
+
+std::int64_t extent(const at::Tensor& tensor, std::int64_t axis) {
+  return tensor.sym_size(axis).guard_int(__FILE__, __LINE__);
+}
+
+/// sum_d (x_d - mu_kd)^2 / sigma2_kd, taken directly rather than by expanding the square, which
+/// cancels where |x| is large beside sigma. A function of its own so that autograd keeps x and the
+/// mixture, not the (B, T, H, K, D) differences.
+class SquaredDistance : public torch::autograd::Function<SquaredDistance> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
+                            const at::Tensor& means, const at::Tensor& precision) {
+    ctx->save_for_backward({x, means, precision});
+    return ((x.unsqueeze(3) - means).square() * precision).sum(-1);
+  }
+
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* ctx, const torch::autograd::variable_list& gradients) {
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor difference = saved[0].unsqueeze(3) - saved[1];
+    const at::Tensor weighted = gradients[0].unsqueeze(-1) * difference;
+    const at::Tensor slope = 2 * weighted * saved[2];
+    return {slope.sum(3), -slope.sum({0, 1}), (weighted * difference).sum({0, 1})};
+  }
+};
+
+/// The mixture of each head in the form the chunks use it.
+struct Mixture {
+  at::Tensor means;      // (H, K, D)
+  at::Tensor precision;  // 1 / sigma2, (H, K, D)
+  at::Tensor bias;       // log pi - 1/2 sum_d log sigma2, (H, K)
+
+  Mixture(const at::Tensor& mu, const at::Tensor& sigma2, const at::Tensor& prior_logits)
+      : means(mu),
+        precision(sigma2.reciprocal()),
+        bias(prior_logits - 0.5 * sigma2.log().sum(-1)) {}
+
+  /// Each head `count` times in a row: the mixtures of the query heads of a group.
+  Mixture repeated(std::int64_t count) const {
+    Mixture copy = *this;
+    for (at::Tensor* tensor : {&copy.means, &copy.precision, &copy.bias}) {
+      *tensor = tensor->repeat_interleave(count, 0);
+    }
+    return copy;
+  }
+
+  /// x (B, T, H, D) in the type of the sums -> (B, T, H, K).
+  at::Tensor responsibilities(const at::Tensor& x) const {
+    return at::softmax(bias - 0.5 * SquaredDistance::apply(x, means, precision), -1);
+  }
+};
+
+/// One batch of sequences of equal length: what is read from `args`, and the state so far.
+class Pass {
+ public:
+  Pass(const Arguments& args, std::int64_t first_sequence, at::Tensor s, at::Tensor z)
+      : args_(args),
+        first_sequence_(first_sequence),
+        accumulate_(accumulate_type(args.query.scalar_type())),
+        group_(extent(args.query, 2) / std::max<std::int64_t>(extent(args.key, 2), 1)),
+        key_mixture_(args.means, args.variances, args.prior_logits),
+        query_mixture_(key_mixture_.repeated(group_)),
+        s_(std::move(s)),
+        z_(std::move(z)) {}
+
+  /// output (B, Tq, Hq, Dv), S and Z.
+  AttentionResult run() {
+    const std::int64_t queries = extent(args_.query, 1);
+    const std::int64_t keys = extent(args_.key, 1);
+    std::vector<at::Tensor> outputs;
+    if (args_.is_causal) {
+      for_chunks(queries, [&](std::int64_t begin, std::int64_t count) {
+        outputs.push_back(read(begin, count, write(begin, count)));
+      });
+    } else {
+      for_chunks(keys, [&](std::int64_t begin, std::int64_t count) {
+        const Keys chunk = write(begin, count);
+        s_ = s_ + chunk.s;
+        z_ = z_ + chunk.z;
+      });
+      for_chunks(queries, [&](std::int64_t begin, std::int64_t count) {
+        outputs.push_back(read(begin, count, {}));
+      });
+    }
+    return {at::cat(outputs, 1), s_, z_};
+  }
+
+ private:
+  /// A chunk of keys and what it adds to the state.
+  struct Keys {
+    at::Tensor gamma;  // (B, L, Hk, K)
+    at::Tensor value;  // (B, L, Hk, Dv)
+    at::Tensor s;
+    at::Tensor z;
+  };
+
+  /// At least one chunk, so that empty sequences stay part of the graph.
+  template <class Body>
+  static void for_chunks(std::int64_t tokens, Body&& body) {
+    std::int64_t begin = 0;
+    do {
+      const std::int64_t count = std::min(kChunk, tokens - begin);
+      body(begin, count);
+      begin += count;
+    } while (begin < tokens);
+  }
+
+  at::Tensor chunk(const at::Tensor& tensor, std::int64_t begin, std::int64_t count) const {
+    return tensor.narrow(1, begin, count).to(accumulate_);
+  }
+
+  at::Tensor dropped(const at::Tensor& gamma, std::int64_t side, std::int64_t begin) const {
+    if (args_.dropout_p == 0) return gamma;
+    return gamma * dropout_factors(gamma, args_.dropout_p, args_.dropout_seed, side,
+                                   first_sequence_, begin);
+  }
+
+  Keys write(std::int64_t begin, std::int64_t count) const {
+    at::Tensor key = chunk(args_.key, begin, count);
+    Keys result;
+    result.value = chunk(args_.value, begin, count);
+    at::Tensor mask;
+    if (is_given(args_.key_padding_mask)) {
+      // Masked rows may hold NaN, and zero times NaN is NaN, in the gradient too.
+      mask = args_.key_padding_mask->narrow(1, begin, count).unsqueeze(-1).unsqueeze(-1);
+      key = at::where(mask, key, 0.0);
+      result.value = at::where(mask, result.value, 0.0);
+    }
+    result.gamma = dropped(key_mixture_.responsibilities(key), 1, begin);
+    if (mask.defined()) result.gamma = at::where(mask, result.gamma, 0.0);
+    result.s = at::einsum("blhk,blhd->bhkd", {result.gamma, result.value});
+    result.z = result.gamma.sum(1);
+    return result;
+  }
+
+  /// Reads the state and, where there are `keys` of the same tokens, those at or before each query;
+  /// then adds the keys to the state.
+  at::Tensor read(std::int64_t begin, std::int64_t count, const Keys& keys) {
+    const at::Tensor query = chunk(args_.query, begin, count);
+    const at::Tensor gamma =
+        dropped(query_mixture_.responsibilities(query), 0, begin)
+            .unflatten(2, at::IntArrayRef{extent(z_, 1), group_});
+    at::Tensor numerator = at::einsum("blhgk,bhkd->blhgd", {gamma, s_});
+    at::Tensor normalizer = at::einsum("blhgk,bhk->blhg", {gamma, z_});
+    if (keys.gamma.defined()) {
+      const at::Tensor affinity = at::einsum("blhgk,bmhk->bhglm", {gamma, keys.gamma}).tril();
+      numerator = numerator + at::einsum("bhglm,bmhd->blhgd", {affinity, keys.value});
+      normalizer = normalizer + affinity.sum(-1).permute({0, 3, 1, 2});
+      s_ = s_ + keys.s;
+      z_ = z_ + keys.z;
+    }
+    const at::Tensor denominator = (normalizer + args_.eps).unsqueeze(-1);
+    const at::Tensor nothing = denominator == 0;
+    const at::Tensor output =
+        at::where(nothing, 0.0, numerator / at::where(nothing, 1.0, denominator));
+    return output.flatten(2, 3).to(args_.query.scalar_type());
+  }
+
+  const Arguments& args_;
+  std::int64_t first_sequence_;
+  at::ScalarType accumulate_;
+  std::int64_t group_;
+  Mixture key_mixture_;
+  Mixture query_mixture_;
+  at::Tensor s_;
+  at::Tensor z_;
+};
+
+/// The state before the first token of `rows` sequences from `first` on.
+std::pair<at::Tensor, at::Tensor> initial_state(const Arguments& args, std::int64_t first,
+                                                std::int64_t rows) {
+  if (is_given(args.initial_s)) {
+    return {args.initial_s->narrow(0, first, rows), args.initial_z->narrow(0, first, rows)};
+  }
+  const std::int64_t heads = extent(args.means, 0);
+  const std::int64_t components = extent(args.means, 1);
+  return {at::zeros({rows, heads, components, extent(args.value, 3)}, args.means.options()),
+          at::zeros({rows, heads, components}, args.means.options())};
+}
+
+/// Packed sequences one after the other: each is a batch of one.
+AttentionResult packed_attention(const Arguments& args) {
+  const auto q = read_boundaries("cu_seqlens_q", *args.cu_seqlens_q, extent(args.query, 1));
+  const auto k = read_boundaries("cu_seqlens_k", *args.cu_seqlens_k, extent(args.key, 1));
+  TORCH_CHECK_VALUE(!args.is_causal || q == k,
+                    "cu_seqlens_k: expected the boundaries of cu_seqlens_q as is_causal is set");
+  std::vector<at::Tensor> outputs{
+      at::zeros({1, 0, extent(args.query, 2), extent(args.value, 3)}, args.query.options())};
+  std::vector<at::Tensor> s;
+  std::vector<at::Tensor> z;
+  for (std::size_t i = 0; i + 1 < q.size(); ++i) {
+    Arguments sequence = args;
+    sequence.query = args.query.narrow(1, q[i], q[i + 1] - q[i]);
+    sequence.key = args.key.narrow(1, k[i], k[i + 1] - k[i]);
+    sequence.value = args.value.narrow(1, k[i], k[i + 1] - k[i]);
+    sequence.key_padding_mask.reset();
+    const auto index = static_cast<std::int64_t>(i);
+    const auto [s0, z0] = initial_state(args, index, 1);
+    auto [output, final_s, final_z] = Pass(sequence, index, s0, z0).run();
+    outputs.push_back(std::move(output));
+    s.push_back(std::move(final_s));
+    z.push_back(std::move(final_z));
+  }
+  if (s.empty()) {
+    std::tie(s.emplace_back(), z.emplace_back()) = initial_state(args, 0, 0);
+  }
+  return {at::cat(outputs, 1), at::cat(s, 0), at::cat(z, 0)};
+}
+
+}  // namespace
+
+AttentionResult composite_attention(const Arguments& args, bool return_state) {
+  check(args);
+  AttentionResult result;
+  if (args.is_packed()) {
+    result = packed_attention(args);
+  } else {
+    auto [s, z] = initial_state(args, 0, extent(args.query, 0));
+    result = Pass(args, 0, std::move(s), std::move(z)).run();
+  }
+  if (!return_state) return {std::get<0>(result), at::Tensor(), at::Tensor()};
+  return result;
+}
+
+at::Tensor composite_responsibilities(const at::Tensor& x, const at::Tensor& means,
+                                      const at::Tensor& variances,
+                                      const at::Tensor& prior_logits) {
+  // x stands in the place of query, key and value, which are checked together.
+  check(Arguments{x, x, x, means, variances, prior_logits});
+  const Mixture mixture(means, variances, prior_logits);
+  const std::int64_t tokens = extent(x, 1);
+  std::vector<at::Tensor> chunks;
+  std::int64_t begin = 0;
+  do {
+    const std::int64_t count = std::min(kChunk, tokens - begin);
+    chunks.push_back(mixture.responsibilities(x.narrow(1, begin, count).to(means.scalar_type())));
+    begin += count;
+  } while (begin < tokens);
+  return at::cat(chunks, 1);
+}
+
+namespace {
+
+StepResult composite_step(const StepArguments& args) {
+  check(args);
+  const auto [output, s, z] = composite_attention(args.as_attention(), true);
+  return {output.squeeze(1), s, z};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(gma, CompositeExplicitAutograd, m) {
+  m.impl("gaussian_mixture_attention", &attention_adapter<AttentionResult, composite_attention>);
+  m.impl("gaussian_mixture_attention_step", &step_adapter<composite_step>);
+}
+
+TORCH_LIBRARY_IMPL(gma, CompositeImplicitAutograd, m) {
+  m.impl("_attention_composite", &attention_adapter<AttentionResult, composite_attention>);
+  m.impl("responsibilities", &composite_responsibilities);
+}
+
+}  // namespace gma_torch::ops

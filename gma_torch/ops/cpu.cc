@@ -1,0 +1,217 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// The operators on the CPU: views of the tensors, handed to libgma.
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "gma/attention.h"
+#include "gma/error.h"
+#include "ops/dtype.h"
+#include "ops/executor.h"
+#include "ops/operators.h"
+#include "ops/outputs.h"
+#include "ops/view.h"
+
+namespace gma_torch::ops {
+namespace {
+
+/// Runs `body(T{})` for the type that libgma computes in; its argument errors become ValueErrors.
+template <class Body>
+void run_kernel(at::ScalarType dtype, Body&& body) {
+  try {
+    with_kernel_type(dtype, body);
+  } catch (const gma::InvalidArgument& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  }
+}
+
+/// query, key and value in the type that libgma computes in: themselves where it is theirs.
+Arguments in_kernel_type(const Arguments& args) {
+  const at::ScalarType dtype = kernel_type(args.query.scalar_type());
+  Arguments converted = args;
+  for (at::Tensor* tensor : {&converted.query, &converted.key, &converted.value}) {
+    *tensor = tensor->to(dtype);
+  }
+  return converted;
+}
+
+/// Where a kernel writes what goes to `target`: target itself, or a buffer in the kernel's type.
+at::Tensor kernel_buffer(const at::Tensor& target) {
+  if (!target.defined()) return target;
+  const at::ScalarType dtype = kernel_type(target.scalar_type());
+  return dtype == target.scalar_type() ? target : at::empty_like(target, target.options().dtype(dtype));
+}
+
+void store(const at::Tensor& target, const at::Tensor& buffer) {
+  if (target.defined() && !target.is_same(buffer)) target.copy_(buffer);
+}
+
+/// gma::AttentionArgs of a call, and the boundaries that it refers to.
+template <class T>
+class KernelArguments {
+ public:
+  using A = gma::accumulate_t<T>;
+
+  explicit KernelArguments(const Arguments& args) {
+    if (args.is_packed()) {
+      cu_seqlens_q_ = read_boundaries("cu_seqlens_q", *args.cu_seqlens_q, args.query.size(1));
+      cu_seqlens_k_ = read_boundaries("cu_seqlens_k", *args.cu_seqlens_k, args.key.size(1));
+    }
+    args_ = {.query = view<const T, 4>(args.query),
+             .key = view<const T, 4>(args.key),
+             .value = view<const T, 4>(args.value),
+             .means = view<const A, 3>(args.means),
+             .variances = view<const A, 3>(args.variances),
+             .prior_logits = view<const A, 2>(args.prior_logits),
+             .is_causal = args.is_causal,
+             .key_padding_mask = view<const bool, 2>(args.key_padding_mask),
+             .cu_seqlens_q = cu_seqlens_q_,
+             .cu_seqlens_k = cu_seqlens_k_,
+             .initial_state = state_view<const A>(args.initial_s, args.initial_z),
+             .eps = args.eps,
+             .dropout_p = args.dropout_p,
+             .dropout_seed = static_cast<std::uint64_t>(args.dropout_seed.expect_int()),
+             .executor = aten_executor()};
+  }
+  KernelArguments(const KernelArguments&) = delete;
+  KernelArguments& operator=(const KernelArguments&) = delete;
+
+  const gma::AttentionArgs<T>& operator*() const { return args_; }
+
+ private:
+  std::vector<std::int64_t> cu_seqlens_q_;
+  std::vector<std::int64_t> cu_seqlens_k_;
+  gma::AttentionArgs<T> args_;
+};
+
+template <class T, class A>
+gma::Saved<A> saved_view(const gma::AttentionArgs<T>& args, const at::Tensor& normalizer,
+                         const at::Tensor& segment_s, const at::Tensor& segment_z) {
+  if (!normalizer.defined()) return {};
+  const std::int64_t segments = gma::saved_segments(args);
+  TORCH_INTERNAL_ASSERT(segments <= segment_s.size(0));
+  return {view<A, 3>(normalizer), view<A, 4>(segment_s.narrow(0, 0, segments)),
+          view<A, 3>(segment_z.narrow(0, 0, segments))};
+}
+
+ForwardResult forward(const Arguments& args, bool return_state, bool save) {
+  check(args);
+  const ForwardResult result = empty_forward(args, return_state, save);
+  const auto& [output, final_s, final_z, normalizer, segment_s, segment_z] = result;
+  const Arguments inputs = in_kernel_type(args);
+  const at::Tensor buffer = kernel_buffer(output);
+  run_kernel(buffer.scalar_type(), [&]<class T>(T) {
+    using A = gma::accumulate_t<T>;
+    const KernelArguments<T> kernel_args(inputs);
+    gma::forward<T>(*kernel_args,
+                    {.output = view<T, 4>(buffer),
+                     .final_state = state_view<A>(final_s, final_z),
+                     .saved = saved_view<T, A>(*kernel_args, normalizer, segment_s, segment_z)});
+  });
+  store(output, buffer);
+  return result;
+}
+
+AttentionResult cpu_attention(const Arguments& args, bool return_state) {
+  const ForwardResult result = forward(args, return_state, false);
+  return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
+}
+
+ForwardResult cpu_forward(const Arguments& args, bool return_state) {
+  return forward(args, return_state, true);
+}
+
+/// A gradient that did not arrive is zero: one element, seen through strides of zero.
+at::Tensor gradient_or_zeros(const OptionalTensor& gradient, at::IntArrayRef shape,
+                             const at::TensorOptions& options) {
+  return is_given(gradient) ? *gradient : at::zeros({}, options).expand(shape);
+}
+
+BackwardResult cpu_backward(const Arguments& args, const Upstream& upstream) {
+  const BackwardResult result = empty_backward(args, upstream.needs);
+  const Arguments inputs = in_kernel_type(args);
+  const at::ScalarType dtype = inputs.query.scalar_type();
+  const at::Tensor output = upstream.output.to(dtype);
+  const at::Tensor grad_output =
+      gradient_or_zeros(upstream.grad_output, output.sizes(), output.options()).to(dtype);
+
+  // Both halves of the state's gradient, or neither.
+  OptionalTensor grad_s = upstream.grad_final_s;
+  OptionalTensor grad_z = upstream.grad_final_z;
+  if (is_given(grad_s) || is_given(grad_z)) {
+    const std::int64_t rows = args.num_sequences().expect_int();
+    const std::int64_t heads = args.means.size(0);
+    const std::int64_t components = args.means.size(1);
+    const at::TensorOptions options = args.means.options();
+    grad_s = gradient_or_zeros(grad_s, {rows, heads, components, args.value.size(3)}, options);
+    grad_z = gradient_or_zeros(grad_z, {rows, heads, components}, options);
+  }
+
+  const at::Tensor grad_query = kernel_buffer(std::get<0>(result));
+  const at::Tensor grad_key = kernel_buffer(std::get<1>(result));
+  const at::Tensor grad_value = kernel_buffer(std::get<2>(result));
+  run_kernel(dtype, [&]<class T>(T) {
+    using A = gma::accumulate_t<T>;
+    const KernelArguments<T> kernel_args(inputs);
+    gma::backward<T>(
+        *kernel_args,
+        {.output = view<const T, 4>(output),
+         .saved = saved_view<T, const A>(*kernel_args, upstream.normalizer, upstream.segment_s,
+                                         upstream.segment_z),
+         .grad_output = view<const T, 4>(grad_output),
+         .grad_final_state = state_view<const A>(grad_s, grad_z)},
+        {.query = view<T, 4>(OptionalTensor(grad_query)),
+         .key = view<T, 4>(OptionalTensor(grad_key)),
+         .value = view<T, 4>(OptionalTensor(grad_value)),
+         .means = view<A, 3>(OptionalTensor(std::get<3>(result))),
+         .variances = view<A, 3>(OptionalTensor(std::get<4>(result))),
+         .prior_logits = view<A, 2>(OptionalTensor(std::get<5>(result))),
+         .initial_state = state_view<A>(std::get<6>(result), std::get<7>(result))});
+  });
+  store(std::get<0>(result), grad_query);
+  store(std::get<1>(result), grad_key);
+  store(std::get<2>(result), grad_value);
+  return result;
+}
+
+StepResult cpu_step(const StepArguments& args) {
+  check(args);
+  StepResult result = empty_step(args);
+  auto& [output, s, z] = result;
+  s.copy_(args.s);
+  z.copy_(args.z);
+  const at::ScalarType dtype = kernel_type(args.query.scalar_type());
+  const at::Tensor query = args.query.to(dtype);
+  const at::Tensor key = args.key.to(dtype);
+  const at::Tensor value = args.value.to(dtype);
+  const at::Tensor buffer = kernel_buffer(output);
+  run_kernel(dtype, [&]<class T>(T) {
+    using A = gma::accumulate_t<T>;
+    gma::step<T>({.query = view<const T, 3>(query),
+                  .key = view<const T, 3>(key),
+                  .value = view<const T, 3>(value),
+                  .means = view<const A, 3>(args.means),
+                  .variances = view<const A, 3>(args.variances),
+                  .prior_logits = view<const A, 2>(args.prior_logits),
+                  .state = {view<A, 4>(s), view<A, 3>(z)},
+                  .eps = args.eps,
+                  .executor = aten_executor()},
+                 view<T, 3>(buffer));
+  });
+  store(output, buffer);
+  return result;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(gma, CPU, m) {
+  m.impl("gaussian_mixture_attention", &attention_adapter<AttentionResult, cpu_attention>);
+  m.impl("gaussian_mixture_attention_step", &step_adapter<cpu_step>);
+  m.impl("_attention_forward", &attention_adapter<ForwardResult, cpu_forward>);
+  m.impl("_attention_backward", &backward_adapter<cpu_backward>);
+}
+
+}  // namespace gma_torch::ops
