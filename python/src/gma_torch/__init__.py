@@ -1,0 +1,20 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+"""Gaussian mixture attention for PyTorch: linear in the sequence length, interpretable."""
+
+from gma_torch._library import load_library
+
+load_library()
+
+from gma_torch._attention import (  # noqa: E402  (needs the operators)
+    State,
+    gaussian_mixture_attention,
+    gaussian_mixture_attention_step,
+    responsibilities,
+)
+
+__all__ = [
+    "State",
+    "gaussian_mixture_attention",
+    "gaussian_mixture_attention_step",
+    "responsibilities",
+]

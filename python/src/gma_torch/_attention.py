@@ -1,0 +1,190 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+"""The operators with Python's manners: keywords, optional state, errors that name the argument."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class State(NamedTuple):
+    """All that a sequence leaves behind, and all that decoding needs.
+
+    One row a sequence: B of them, or ``len(cu_seqlens) - 1`` when packed. In float32 (float64 for
+    float64 input), differentiable.
+    """
+
+    s: Tensor
+    """Sum of responsibilities times values, (B, Hk, K, Dv)."""
+    z: Tensor
+    """Sum of responsibilities, (B, Hk, K)."""
+
+
+def _check_tensors(**arguments: object) -> None:
+    for name, argument in arguments.items():
+        if not isinstance(argument, Tensor):
+            raise TypeError(f"{name}: expected a Tensor, got {type(argument).__name__}")
+
+
+def _check_optional_tensors(**arguments: object) -> None:
+    _check_tensors(**{name: value for name, value in arguments.items() if value is not None})
+
+
+def _unpack_state(name: str, state: object) -> tuple[Tensor, Tensor]:
+    if not isinstance(state, tuple) or len(state) != 2:
+        raise TypeError(f"{name}: expected a pair of tensors (S, Z), got {type(state).__name__}")
+    _check_tensors(**{f"{name}[0]": state[0], f"{name}[1]": state[1]})
+    return state
+
+
+def gaussian_mixture_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    means: Tensor,
+    variances: Tensor,
+    prior_logits: Tensor,
+    *,
+    is_causal: bool = False,
+    key_padding_mask: Tensor | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    initial_state: tuple[Tensor, Tensor] | None = None,
+    return_state: bool = False,
+    eps: float = 1e-6,
+    dropout_p: float = 0.0,
+    dropout_seed: int | None = None,
+) -> tuple[Tensor, State | None]:
+    """Gaussian mixture attention: every query reads ``Gamma_Q S / (Gamma_Q Z + eps)``, where
+    ``S = Gamma_K^T V``, ``Z = Gamma_K^T 1`` and the rows of Gamma are the posterior probabilities
+    of the K mixture components. Time and memory are linear in the number of tokens.
+
+    Args:
+        query: (B, Tq, Hq, D), in float32, float64, bfloat16 or float16, with any strides.
+        key: (B, Tk, Hk, D) in query's dtype. Hq must be a multiple of Hk; each group of Hq / Hk
+            query heads shares one key head and its mixture.
+        value: (B, Tk, Hk, Dv) in query's dtype.
+        means: (Hk, K, D) in float32 (float64 for float64 input), as all that follows.
+        variances: (Hk, K, D), positive.
+        prior_logits: (Hk, K), logarithms of the prior probabilities up to a constant a head; -inf
+            switches a component off.
+        is_causal: token i reads keys j <= i only; needs Tq = Tk.
+        key_padding_mask: (B, Tk) bool, True = keep. Masked keys have no effect, whatever they hold.
+        cu_seqlens_q: (sequences + 1) int32 or int64: the boundaries of sequences packed along T,
+            from 0 to Tq, with B = 1. Wins over key_padding_mask.
+        cu_seqlens_k: the same for keys and values.
+        initial_state: (S, Z) from before the first token; None is zero.
+        return_state: whether to return the state after the last token.
+        eps: added to the normaliser.
+        dropout_p: probability with which each responsibility is dropped.
+        dropout_seed: what decides which; drawn from torch's generator if None.
+
+    Returns:
+        The output (B, Tq, Hq, Dv) in query's dtype, and the final state, or None if not asked for.
+        Both are differentiable once in every floating-point input.
+
+    Raises:
+        ValueError, TypeError: naming the argument, what was expected and what came.
+    """
+    _check_tensors(
+        query=query,
+        key=key,
+        value=value,
+        means=means,
+        variances=variances,
+        prior_logits=prior_logits,
+    )
+    _check_optional_tensors(
+        key_padding_mask=key_padding_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k
+    )
+    initial_s, initial_z = (
+        (None, None) if initial_state is None else _unpack_state("initial_state", initial_state)
+    )
+    if dropout_seed is None:
+        dropout_seed = int(torch.randint(2**63 - 1, ())) if dropout_p > 0 else 0
+    output, s, z = torch.ops.gma.gaussian_mixture_attention(
+        query,
+        key,
+        value,
+        means,
+        variances,
+        prior_logits,
+        is_causal=is_causal,
+        key_padding_mask=key_padding_mask,
+        cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_k=cu_seqlens_k,
+        initial_s=initial_s,
+        initial_z=initial_z,
+        return_state=return_state,
+        eps=eps,
+        dropout_p=dropout_p,
+        dropout_seed=dropout_seed,
+    )
+    return output, State(s, z) if return_state else None
+
+
+def gaussian_mixture_attention_step(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    means: Tensor,
+    variances: Tensor,
+    prior_logits: Tensor,
+    state: tuple[Tensor, Tensor],
+    *,
+    eps: float = 1e-6,
+) -> tuple[Tensor, State]:
+    """One decoding step: adds the token to the state, then reads with its query. The same as the
+    causal pass, token by token, in time and memory that do not grow with what came before.
+
+    Args:
+        query: (B, 1, Hq, D), or (B, Hq, D).
+        key: (B, 1, Hk, D), or (B, Hk, D).
+        value: (B, 1, Hk, Dv), or (B, Hk, Dv).
+        means, variances, prior_logits, eps: as for :func:`gaussian_mixture_attention`.
+        state: (S, Z) before the token; left unchanged.
+
+    Returns:
+        The output, (B, 1, Hq, Dv) or (B, Hq, Dv) like the query, and the new state.
+    """
+    _check_tensors(
+        query=query,
+        key=key,
+        value=value,
+        means=means,
+        variances=variances,
+        prior_logits=prior_logits,
+    )
+    s, z = _unpack_state("state", state)
+    has_token_axis = query.dim() == 4
+    if has_token_axis:
+        for name, tensor in (("query", query), ("key", key), ("value", value)):
+            if tensor.dim() != 4 or tensor.size(1) != 1:
+                raise ValueError(
+                    f"{name}: expected one token, (B, 1, H, D), got {list(tensor.shape)}"
+                )
+        query, key, value = query.squeeze(1), key.squeeze(1), value.squeeze(1)
+    output, s, z = torch.ops.gma.gaussian_mixture_attention_step(
+        query, key, value, means, variances, prior_logits, s, z, eps=eps
+    )
+    return output.unsqueeze(1) if has_token_axis else output, State(s, z)
+
+
+def responsibilities(
+    x: Tensor, means: Tensor, variances: Tensor, prior_logits: Tensor
+) -> Tensor:
+    """The posterior probability of each mixture component for routing vectors: which component a
+    token uses. Differentiable.
+
+    Args:
+        x: (B, T, H, D).
+        means, variances: (H, K, D).
+        prior_logits: (H, K).
+
+    Returns:
+        (B, T, H, K) in the dtype of the means; each row sums to 1.
+    """
+    _check_tensors(x=x, means=means, variances=variances, prior_logits=prior_logits)
+    return torch.ops.gma.responsibilities(x, means, variances, prior_logits)

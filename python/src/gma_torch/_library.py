@@ -1,0 +1,46 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+"""Finds and loads the shared library that registers the operators."""
+
+import os
+from pathlib import Path
+
+import torch
+
+_NAME = "libgma_torch.so"
+
+
+def find_library() -> Path:
+    """Path of the library: GMA_TORCH_LIBRARY if set, else beside this file, as in an installed
+    package, else in the build tree of the checkout that this file is in."""
+    named = os.environ.get("GMA_TORCH_LIBRARY")
+    if named:
+        candidates = [Path(named)]
+    else:
+        here = Path(__file__).resolve().parent
+        candidates = [here / _NAME, here.parents[2] / "build" / "gma_torch" / _NAME]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    looked = ", ".join(str(candidate) for candidate in candidates)
+    raise ImportError(
+        f"gma_torch: {_NAME} not found (looked for {looked}). Build it with 'make build', or name it "
+        "in the environment variable GMA_TORCH_LIBRARY."
+    )
+
+
+def load_library() -> None:
+    """Loads the library; raises ImportError if it is missing or belongs to another torch."""
+    path = find_library()
+    try:
+        torch.ops.load_library(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"gma_torch: {path} does not load into torch {torch.__version__}. If it was built for "
+            f"another version, build it again with 'make build'. The loader says: {error}"
+        ) from error
+    built_for = torch.ops.gma._torch_version()
+    if built_for.split("+")[0] != torch.__version__.split("+")[0]:
+        raise ImportError(
+            f"gma_torch: {path} was built for torch {built_for}, but this is torch "
+            f"{torch.__version__}. Build it again with 'make build'."
+        )
