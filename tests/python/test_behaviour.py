@@ -1,0 +1,208 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+"""Steps, empty shapes, autocast, narrow dtypes and devices."""
+
+import pytest
+import torch
+from support import NAMES, assert_close, composite_attention, make_inputs, make_state
+
+import gma_torch
+
+BOTH = pytest.mark.parametrize(
+    "attention",
+    [gma_torch.gaussian_mixture_attention, composite_attention],
+    ids=["kernel", "composite"],
+)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 1e-2)],
+    ids=["fp64", "fp32", "bf16"],
+)
+@pytest.mark.parametrize("has_token_axis", [False, True], ids=["BHD", "B1HD"])
+def test_steps_are_the_causal_pass(has_token_axis, dtype, tolerance):
+    inputs = make_inputs(queries=200, heads=4, key_heads=2, components=6, dtype=dtype)
+    expected, final = gma_torch.gaussian_mixture_attention(
+        **inputs, is_causal=True, return_state=True
+    )
+    rows = inputs["query"].shape[0]
+    state = gma_torch.State(*(torch.zeros_like(t) for t in make_state(inputs, rows)))
+    outputs = []
+    for i in range(200):
+        token = [inputs[name][:, i : i + 1] for name in NAMES[:3]]
+        if not has_token_axis:
+            token = [tensor.squeeze(1) for tensor in token]
+        before = [tensor.clone() for tensor in state]
+        output, new = gma_torch.gaussian_mixture_attention_step(
+            *token, *(inputs[name] for name in NAMES[3:]), state
+        )
+        assert output.dim() == token[0].dim()
+        assert all(torch.equal(a, b) for a, b in zip(before, state))
+        outputs.append(output if has_token_axis else output.unsqueeze(1))
+        state = new
+    assert_close(torch.cat(outputs, 1), expected, tolerance, "output")
+    assert_close(state.s, final.s, tolerance, "S")
+    assert_close(state.z, final.z, tolerance, "Z")
+
+
+def test_a_pass_and_cached_calls_are_the_whole_pass():
+    inputs = make_inputs(queries=172)
+    mixture = [inputs[name] for name in NAMES[3:]]
+    expected, final = gma_torch.gaussian_mixture_attention(
+        **inputs, is_causal=True, return_state=True
+    )
+    state, outputs, begin = None, [], 0
+    for count in (37, 5, 1, 1, 64, 64):
+        part = [inputs[name][:, begin : begin + count] for name in NAMES[:3]]
+        output, state = gma_torch.gaussian_mixture_attention(
+            *part, *mixture, is_causal=True, initial_state=state, return_state=True
+        )
+        outputs.append(output)
+        begin += count
+    assert begin == 172
+    assert_close(torch.cat(outputs, 1), expected, 1e-12)
+    assert_close(state.s, final.s, 1e-12)
+    assert_close(state.z, final.z, 1e-12)
+
+
+EMPTY = {
+    "no_tokens": {"queries": 0},
+    "no_batch": {"batch": 0},
+    "no_keys": {"queries": 3, "keys": 0},
+    "no_queries": {"queries": 0, "keys": 3},
+    "no_value_size": {"value_dim": 0},
+}
+
+
+@BOTH
+@pytest.mark.parametrize("has_state", [False, True], ids=["", "state"])
+@pytest.mark.parametrize("shape", EMPTY)
+def test_empty_shapes(shape, has_state, attention):
+    inputs = make_inputs(**EMPTY[shape])
+    leaves = [inputs[name].requires_grad_() for name in NAMES]
+    state = make_state(inputs) if has_state else None
+    output, final = attention(*leaves, initial_state=state, return_state=True)
+    batch, tokens, heads, _ = inputs["query"].shape
+    assert output.shape == (batch, tokens, heads, inputs["value"].shape[3])
+    assert torch.isfinite(output).all()
+    (output.sum() + final.s.sum() + final.z.sum()).backward()
+    for name, leaf in zip(NAMES, leaves):
+        assert leaf.grad is not None and leaf.grad.shape == leaf.shape
+        assert torch.isfinite(leaf.grad).all(), name
+    if shape == "no_keys":
+        if has_state:
+            assert torch.equal(final.s, state.s) and torch.equal(final.z, state.z)
+        else:
+            assert not output.any() and not final.s.any() and not leaves[0].grad.any()
+    if shape == "no_queries":
+        assert not leaves[0].grad.any() and leaves[2].grad.any()
+
+
+@BOTH
+def test_a_fully_padded_row(attention):
+    inputs = make_inputs(batch=3, queries=9)
+    leaves = [inputs[name].requires_grad_() for name in NAMES]
+    mask = torch.ones(3, 9, dtype=torch.bool)
+    mask[1] = False
+    output, _ = attention(*leaves, key_padding_mask=mask)
+    output.sum().backward()
+    assert not output[1].any()
+    for leaf in leaves[:3]:
+        assert not leaf.grad[1].any()
+    alone, _ = attention(*(leaf[2:] for leaf in leaves[:3]), *leaves[3:])
+    assert_close(output[2:], alone, 0.0 if attention is not composite_attention else 1e-14)
+
+
+@BOTH
+def test_normaliser_of_zero_reads_zero(attention):
+    inputs = make_inputs(queries=4)
+    leaves = [inputs[name].requires_grad_() for name in NAMES]
+    mask = torch.zeros(2, 4, dtype=torch.bool)
+    output, _ = attention(*leaves, key_padding_mask=mask, eps=0.0)
+    output.sum().backward()
+    assert not output.any()
+    assert all(not leaf.grad.any() for leaf in leaves)
+
+
+@BOTH
+def test_a_component_switched_off(attention):
+    inputs = make_inputs(components=5)
+    leaves = {name: tensor.clone() for name, tensor in inputs.items()}
+    leaves["prior_logits"][:, 2] = -torch.inf
+    leaves = {name: tensor.requires_grad_() for name, tensor in leaves.items()}
+    output, state = attention(*leaves.values(), is_causal=True, return_state=True)
+    output.sum().backward()
+    kept = [0, 1, 3, 4]
+    fewer = {
+        name: leaves[name][:, kept] if name in NAMES[3:] else leaves[name] for name in NAMES
+    }
+    expected, _ = attention(*fewer.values(), is_causal=True)
+    assert_close(output, expected, 1e-12)
+    assert not state.z[:, :, 2].any()
+    for name in NAMES[3:]:
+        assert torch.isfinite(leaves[name].grad).all()
+        assert not leaves[name].grad[:, 2].any(), name
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "fp16"])
+def test_narrow_dtypes_are_summed_in_float32(dtype):
+    inputs = make_inputs(batch=1, queries=5000, dtype=dtype)
+    inputs["value"] = torch.ones_like(inputs["value"])
+    output, state = gma_torch.gaussian_mixture_attention(**inputs, return_state=True)
+    assert output.dtype == dtype and state.z.dtype == torch.float32
+    assert_close(output, torch.ones_like(output), 1e-7)
+    assert_close(state.z.sum(-1) / 5000, torch.ones(1, 2), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "fp16"])
+def test_autocast(dtype):
+    inputs = make_inputs(dtype=torch.float32, requires_grad=True)
+    with torch.autocast("cpu", dtype):
+        output, state = gma_torch.gaussian_mixture_attention(**inputs, return_state=True)
+        step, _ = gma_torch.gaussian_mixture_attention_step(
+            *(inputs[name][:, :1] for name in NAMES[:3]), *(inputs[n] for n in NAMES[3:]), state
+        )
+    assert output.dtype == dtype and step.dtype == dtype
+    assert state.s.dtype == torch.float32
+    narrow = {n: t.detach().to(dtype) if n in NAMES[:3] else t for n, t in inputs.items()}
+    expected, _ = gma_torch.gaussian_mixture_attention(**narrow)
+    assert torch.equal(output, expected)
+    output.float().sum().backward()
+    assert all(inputs[name].grad.dtype == torch.float32 for name in NAMES)
+
+
+def test_autocast_leaves_float64_alone():
+    inputs = make_inputs()
+    with torch.autocast("cpu", torch.bfloat16):
+        output, _ = gma_torch.gaussian_mixture_attention(**inputs)
+    assert torch.equal(output, gma_torch.gaussian_mixture_attention(**inputs)[0])
+
+
+def test_inference_mode():
+    inputs = make_inputs(queries=40)
+    expected, _ = gma_torch.gaussian_mixture_attention(**inputs, is_causal=True)
+    with torch.inference_mode():
+        output, state = gma_torch.gaussian_mixture_attention(
+            **inputs, is_causal=True, return_state=True
+        )
+        gma_torch.gaussian_mixture_attention_step(
+            *(inputs[name][:, :1] for name in NAMES[:3]), *(inputs[n] for n in NAMES[3:]), state
+        )
+    assert torch.equal(output, expected)
+
+
+def test_descent_lowers_a_loss():
+    """A few steps of descent on the mixture lower the loss."""
+    torch.manual_seed(0)
+    inputs = make_inputs(queries=64, components=8, dtype=torch.float32, requires_grad=True)
+    target = torch.randn(2, 64, 2, 5)
+    optimiser = torch.optim.Adam(list(inputs.values()), 1e-2)
+    losses = []
+    for _ in range(20):
+        optimiser.zero_grad()
+        output, _ = gma_torch.gaussian_mixture_attention(**inputs, is_causal=True)
+        loss = torch.nn.functional.mse_loss(output, target)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.95 * losses[0]
