@@ -18,8 +18,17 @@ if(gma_torch_version VERSION_LESS 2.13)
 endif()
 message(STATUS "Found torch ${gma_torch_version}: ${gma_torch_dir}")
 
+# The wheel brings the headers, but not the library, of a newer fmt than the one that is linked: the
+# linked one's must be found first.
+find_package(fmt REQUIRED)
+find_path(GMA_FMT_INCLUDE_DIR fmt/format.h REQUIRED)
+set(gma_fmt_first "${PROJECT_BINARY_DIR}/fmt_first")
+file(MAKE_DIRECTORY "${gma_fmt_first}")
+file(CREATE_LINK "${GMA_FMT_INCLUDE_DIR}/fmt" "${gma_fmt_first}/fmt" SYMBOLIC)
+
 add_library(torch INTERFACE IMPORTED)
-target_include_directories(torch INTERFACE "${gma_torch_dir}/include"
+target_include_directories(torch INTERFACE "${gma_fmt_first}"
+                                           "${gma_torch_dir}/include"
                                            "${gma_torch_dir}/include/torch/csrc/api/include")
 target_link_libraries(torch INTERFACE "${gma_torch_dir}/lib/libtorch_cpu.so"
                                       "${gma_torch_dir}/lib/libc10.so")
