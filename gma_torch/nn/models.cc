@@ -25,7 +25,7 @@ torch::nn::LayerNorm layer_norm(std::int64_t size) {
 void initialize(torch::nn::Module& module, std::int64_t num_layers) {
   constexpr double kDeviation = 0.02;
   const double residual_scale = 1.0 / std::sqrt(2.0 * static_cast<double>(num_layers));
-  for (auto& item : module.named_modules()) {
+  for (auto& item : module.named_modules("", /*include_self=*/false)) {
     if (auto* const linear = item.value()->as<torch::nn::LinearImpl>()) {
       const bool is_residual = item.key().ends_with("o_proj") || item.key().ends_with("down");
       torch::nn::init::normal_(linear->weight, 0.0,
