@@ -10,6 +10,7 @@
 #include "gma/attention.h"
 #include "support/case.h"
 #include "support/close.h"
+#include "support/executor.h"
 #include "support/problem.h"
 #include "support/tensor.h"
 
@@ -91,6 +92,7 @@ TEST_P(Cases, C24_StrideZeroIsACopy) {
       const Results<T> copied = solve(problem, backend());
 
       AttentionArgs<T> args = problem.args(backend());
+      args.executor = threads(2);
       args.value = broadcast(row.value, args.value);
       Results<T> r = copied;
       r.output = Tensor<T, 4>(copied.output.shape());
@@ -125,7 +127,8 @@ TEST_P(Cases, C24_EachGradientAloneIsTheSame) {
       const Problem<T> problem = make_problem<T>(
           {.batch = 2, .queries = 70, .keys = 70, .is_causal = is_causal, .has_state = true});
       const Results<T> all = solve(problem, backend());
-      const AttentionArgs<T> args = problem.args(backend());
+      AttentionArgs<T> args = problem.args(backend());
+      args.executor = threads(2);
       Tensor<accumulate_t<T>, 3> normalizer(all.normalizer.shape());
       Tensor<accumulate_t<T>, 4> segment_s({saved_segments(args), 1, 6, 8});
       Tensor<accumulate_t<T>, 3> segment_z({saved_segments(args), 1, 6});
@@ -166,9 +169,9 @@ TEST_P(Cases, C26_AHundredRunsHaveTheSameBits) {
                                                       .key_heads = 2,
                                                       .is_causal = true,
                                                       .has_state = true});
-  const Results<float> first = solve(problem, backend(), openmp_executor(2));
+  const Results<float> first = solve(problem, backend(), threads(2));
   for (int run = 1; run < 100 && !HasFailure(); ++run) {
-    expect_same_bits(solve(problem, backend(), openmp_executor(2)), first);
+    expect_same_bits(solve(problem, backend(), threads(2)), first);
   }
 }
 
@@ -190,9 +193,9 @@ TEST_P(Cases, C26_AnyNumberOfThreadsGivesTheSameBits) {
                                                       .is_causal = is_causal,
                                                       .has_state = true});
           const Results<T> serial = solve(problem, backend(), serial_executor());
-          for (const int threads : {1, 2, 3}) {
-            SCOPED_TRACE(threads);
-            expect_same_bits(solve(problem, backend(), openmp_executor(threads)), serial);
+          for (const int count : {1, 2, 3}) {
+            SCOPED_TRACE(count);
+            expect_same_bits(solve(problem, backend(), threads(count)), serial);
           }
         }
       }

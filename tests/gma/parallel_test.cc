@@ -12,13 +12,12 @@
 #include <vector>
 
 #include "gma/version.h"
+#include "support/executor.h"
 
 namespace gma::test {
 namespace {
 
-std::vector<Executor> executors() {
-  return {serial_executor(), openmp_executor(), openmp_executor(1), openmp_executor(3)};
-}
+std::vector<Executor> executors() { return {serial_executor(), threads(1), threads(3)}; }
 
 TEST(ExecutorTest, RunsEveryTaskOnce) {
   for (const Executor& executor : executors()) {
@@ -33,7 +32,10 @@ TEST(ExecutorTest, RunsEveryTaskOnce) {
 }
 
 TEST(ExecutorTest, HandsOnExceptions) {
-  for (const Executor& executor : executors()) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not see how libgomp synchronises";
+#endif
+  for (const Executor& executor : {serial_executor(), openmp_executor(1), openmp_executor(3)}) {
     EXPECT_THROW(executor.run(10, [](std::int64_t,
                                      std::int64_t) { throw std::runtime_error("out of a task"); }),
                  std::runtime_error);

@@ -78,9 +78,11 @@ TEST(Poison, KeepsAlignment) {
 }
 
 void write_to(std::ptrdiff_t offset) {
-  auto* memory = static_cast<unsigned char*>(::operator new(10));
-  *const_cast<volatile unsigned char*>(memory + offset) = 1;
-  ::operator delete(memory);
+  // Volatile, so that the compiler does not see what it would rightly warn about.
+  const volatile std::ptrdiff_t hidden = offset;
+  auto* memory = static_cast<volatile unsigned char*>(::operator new(10));
+  memory[hidden] = 1;
+  ::operator delete(const_cast<unsigned char*>(memory));
 }
 
 TEST(PoisonDeathTest, DeleteFindsWritesOutside) {

@@ -8,6 +8,7 @@
 
 #include "gma/attention.h"
 #include "support/case.h"
+#include "support/executor.h"
 #include "support/implementation.h"
 #include "support/tensor.h"
 
@@ -77,8 +78,9 @@ struct Results {
   }
 };
 
-/// Forward and backward. Everything that is to be written is NaN before and lies in memory as
-/// `layout` says; the test fails where anything else is written to.
+/// Forward and backward, on two threads unless told otherwise. Everything that is to be written is
+/// NaN before and lies in memory as `layout` says; the test fails where anything else is written
+/// to.
 template <class T>
 Results<T> solve(const Problem<T>& problem, Backend backend, const Executor& executor = {},
                  Layout layout = Layout::contiguous);
@@ -114,7 +116,7 @@ StepArgs<T> step_args(const Problem<T>& problem, Results<T>& results, std::int64
           .state = {results.final_s.view(), results.final_z.view()},
           .eps = problem.options.eps,
           .backend = backend,
-          .executor = {}};
+          .executor = threads(2)};
 }
 
 /// Every tensor of `actual` is close to that of `expected`.
