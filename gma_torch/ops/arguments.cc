@@ -26,9 +26,10 @@ void check_shape(const char* name, const at::Tensor& tensor, const char* layout,
                  const SymShape& expected) {
   check_rank(name, tensor, static_cast<std::int64_t>(expected.size()), layout);
   for (std::size_t axis = 0; axis < expected.size(); ++axis) {
-    TORCH_CHECK_VALUE(holds(tensor.sym_size(static_cast<std::int64_t>(axis)).sym_eq(expected[axis])),
-                      name, ": expected shape ", layout, " = ", c10::SymIntArrayRef(expected),
-                      ", got ", tensor.sym_sizes());
+    TORCH_CHECK_VALUE(
+        holds(tensor.sym_size(static_cast<std::int64_t>(axis)).sym_eq(expected[axis])), name,
+        ": expected shape ", layout, " = ", c10::SymIntArrayRef(expected), ", got ",
+        tensor.sym_sizes());
   }
 }
 
@@ -41,10 +42,12 @@ void check_like(const char* name, const at::Tensor& tensor, at::ScalarType dtype
 }
 
 void check_eps(double eps) {
-  TORCH_CHECK_VALUE(std::isfinite(eps) && eps >= 0, "eps: expected a finite number >= 0, got ", eps);
+  TORCH_CHECK_VALUE(std::isfinite(eps) && eps >= 0, "eps: expected a finite number >= 0, got ",
+                    eps);
 }
 
-/// dtypes and devices, the mixture's shapes, and that heads go together; `axis` is that of the heads.
+/// dtypes and devices, the mixture's shapes, and that heads go together; `axis` is that of the
+/// heads.
 template <class Args>
 void check_inputs(const Args& args, std::int64_t axis) {
   const at::Tensor& query = args.query;
@@ -93,13 +96,12 @@ void check_packing(const Arguments& args) {
   if (!args.is_packed()) return;
   check_boundaries("cu_seqlens_q", *args.cu_seqlens_q);
   check_boundaries("cu_seqlens_k", *args.cu_seqlens_k);
+  TORCH_CHECK_VALUE(holds(args.cu_seqlens_q->sym_size(0).sym_eq(args.cu_seqlens_k->sym_size(0))),
+                    "cu_seqlens_k: expected as many boundaries as cu_seqlens_q has, ",
+                    args.cu_seqlens_q->sym_size(0), ", got ", args.cu_seqlens_k->sym_size(0));
   TORCH_CHECK_VALUE(
-      holds(args.cu_seqlens_q->sym_size(0).sym_eq(args.cu_seqlens_k->sym_size(0))),
-      "cu_seqlens_k: expected as many boundaries as cu_seqlens_q has, ",
-      args.cu_seqlens_q->sym_size(0), ", got ", args.cu_seqlens_k->sym_size(0));
-  TORCH_CHECK_VALUE(holds(args.query.sym_size(0).sym_eq(1)),
-                    "cu_seqlens_q: expected B = 1 for packed sequences, got B = ",
-                    args.query.sym_size(0));
+      holds(args.query.sym_size(0).sym_eq(1)),
+      "cu_seqlens_q: expected B = 1 for packed sequences, got B = ", args.query.sym_size(0));
 }
 
 void check_state(const char* s_name, const at::Tensor& s, const char* z_name, const at::Tensor& z,
@@ -149,17 +151,18 @@ void check(const Arguments& args) {
   check_shape("key", args.key, "(B, Tk, Hk, D)", {batch, keys, heads, args.query.sym_size(3)});
   check_shape("value", args.value, "(B, Tk, Hk, Dv)", {batch, keys, heads, args.value.sym_size(3)});
   check_inputs(args, 2);
-  TORCH_CHECK_VALUE(!args.is_causal || holds(args.query.sym_size(1).sym_eq(keys)),
-                    "is_causal: expected as many queries as keys, got Tq = ",
-                    args.query.sym_size(1), " and Tk = ", keys,
-                    ": which keys a query may read is not defined otherwise");
+  TORCH_CHECK_VALUE(
+      !args.is_causal || holds(args.query.sym_size(1).sym_eq(keys)),
+      "is_causal: expected as many queries as keys, got Tq = ", args.query.sym_size(1),
+      " and Tk = ", keys, ": which keys a query may read is not defined otherwise");
   if (is_given(args.key_padding_mask)) {
     check_like("key_padding_mask", *args.key_padding_mask, at::kBool, args.query);
     check_shape("key_padding_mask", *args.key_padding_mask, "(B, Tk)", {batch, keys});
   }
   check_packing(args);
   TORCH_CHECK_VALUE(is_given(args.initial_s) == is_given(args.initial_z),
-                    is_given(args.initial_s) ? "initial_z" : "initial_s", ": expected together with ",
+                    is_given(args.initial_s) ? "initial_z" : "initial_s",
+                    ": expected together with ",
                     is_given(args.initial_s) ? "initial_s" : "initial_z", ", got None");
   if (is_given(args.initial_s)) {
     check_state("initial_s", *args.initial_s, "initial_z", *args.initial_z, args.num_sequences(),
@@ -197,8 +200,8 @@ std::vector<std::int64_t> read_boundaries(const char* name, const at::Tensor& cu
                       ": expected non-decreasing boundaries, got ", boundaries[i], " after ",
                       boundaries[i - 1], " at index ", i);
   }
-  TORCH_CHECK_VALUE(boundaries.back() == tokens, name, ": expected to end at T = ", tokens, ", got ",
-                    boundaries.back());
+  TORCH_CHECK_VALUE(boundaries.back() == tokens, name, ": expected to end at T = ", tokens,
+                    ", got ", boundaries.back());
   return boundaries;
 }
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// The arguments of one call, and their checks. Everything here works on meta tensors and on symbolic
-// sizes as well.
+// The arguments of one call, and their checks. Everything here works on meta tensors and on
+// symbolic sizes as well.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -70,7 +70,8 @@ void check(const StepArguments& arguments);
 /// Whether libgma computes on this device; the composite path takes the others.
 bool has_kernel(const at::Tensor& query);
 
-/// The values of cu_seqlens, on the CPU: from 0 to `tokens`, non-decreasing. `name` is for the error.
+/// The values of cu_seqlens, on the CPU: from 0 to `tokens`, non-decreasing. `name` is for the
+/// error.
 std::vector<std::int64_t> read_boundaries(const char* name, const at::Tensor& cu_seqlens,
                                           std::int64_t tokens);
 

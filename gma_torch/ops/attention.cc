@@ -54,20 +54,20 @@ std::pair<at::Tensor, State> gaussian_mixture_attention_step(
   const bool has_token_axis = query.dim() == 4;
   const auto token = [&](const char* name, const at::Tensor& tensor) {
     if (!has_token_axis) return tensor;
-    TORCH_CHECK_VALUE(tensor.dim() == 4 && tensor.sym_size(1).sym_eq(1).expect_true(__FILE__, __LINE__),
-                      name, ": expected one token, (B, 1, H, D), got ", tensor.sym_sizes());
+    TORCH_CHECK_VALUE(
+        tensor.dim() == 4 && tensor.sym_size(1).sym_eq(1).expect_true(__FILE__, __LINE__), name,
+        ": expected one token, (B, 1, H, D), got ", tensor.sym_sizes());
     return tensor.squeeze(1);
   };
-  const auto [output, s, z] =
-      ops::call_step({.query = token("query", query),
-                      .key = token("key", key),
-                      .value = token("value", value),
-                      .means = means,
-                      .variances = variances,
-                      .prior_logits = prior_logits,
-                      .s = state.s,
-                      .z = state.z,
-                      .eps = eps});
+  const auto [output, s, z] = ops::call_step({.query = token("query", query),
+                                              .key = token("key", key),
+                                              .value = token("value", value),
+                                              .means = means,
+                                              .variances = variances,
+                                              .prior_logits = prior_logits,
+                                              .s = state.s,
+                                              .z = state.z,
+                                              .eps = eps});
   return {has_token_axis ? output.unsqueeze(1) : output, State{s, z}};
 }
 

@@ -122,13 +122,14 @@ class Backward : public torch::autograd::Function<Backward> {
 
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*gradients*/) {
     TORCH_CHECK_NOT_IMPLEMENTED(
-        false, "gaussian_mixture_attention: expected to be differentiated once, got a request for "
-               "its second derivative, which is not implemented");
+        false,
+        "gaussian_mixture_attention: expected to be differentiated once, got a request for "
+        "its second derivative, which is not implemented");
   }
 };
 
 BackwardResult autograd_backward(const Arguments& args, const Upstream& upstream) {
-  variable_list inputs{args.query,     args.key,          args.value, args.means,
+  variable_list inputs{args.query,     args.key,          args.value,     args.means,
                        args.variances, args.prior_logits, upstream.output};
   for (const OptionalTensor& tensor : {args.initial_s, args.initial_z, upstream.grad_output,
                                        upstream.grad_final_s, upstream.grad_final_z}) {

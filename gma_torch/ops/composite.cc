@@ -32,8 +32,8 @@ class SquaredDistance : public torch::autograd::Function<SquaredDistance> {
     return ((x.unsqueeze(3) - means).square() * precision).sum(-1);
   }
 
-  static torch::autograd::variable_list backward(
-      torch::autograd::AutogradContext* ctx, const torch::autograd::variable_list& gradients) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor difference = saved[0].unsqueeze(3) - saved[1];
     const at::Tensor weighted = gradients[0].unsqueeze(-1) * difference;
@@ -155,9 +155,8 @@ class Pass {
   /// then adds the keys to the state.
   at::Tensor read(std::int64_t begin, std::int64_t count, const Keys& keys) {
     const at::Tensor query = chunk(args_.query, begin, count);
-    const at::Tensor gamma =
-        dropped(query_mixture_.responsibilities(query), 0, begin)
-            .unflatten(2, at::IntArrayRef{extent(z_, 1), group_});
+    const at::Tensor gamma = dropped(query_mixture_.responsibilities(query), 0, begin)
+                                 .unflatten(2, at::IntArrayRef{extent(z_, 1), group_});
     at::Tensor numerator = at::einsum("blhgk,bhkd->blhgd", {gamma, s_});
     at::Tensor normalizer = at::einsum("blhgk,bhk->blhg", {gamma, z_});
     if (keys.gamma.defined()) {
@@ -241,8 +240,7 @@ AttentionResult composite_attention(const Arguments& args, bool return_state) {
 }
 
 at::Tensor composite_responsibilities(const at::Tensor& x, const at::Tensor& means,
-                                      const at::Tensor& variances,
-                                      const at::Tensor& prior_logits) {
+                                      const at::Tensor& variances, const at::Tensor& prior_logits) {
   // x stands in the place of query, key and value, which are checked together.
   check(Arguments{x, x, x, means, variances, prior_logits});
   const Mixture mixture(means, variances, prior_logits);

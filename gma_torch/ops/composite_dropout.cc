@@ -50,8 +50,7 @@ at::Tensor dropout_factors(const at::Tensor& gamma, double p, const c10::SymInt&
         at::full({}, side, integers), token, at::bitwise_right_shift(token, 32)}) {
     key = fold(key, part);
   }
-  const at::Tensor drawn =
-      mix32(mix32((key + count(3, 0) * kGolden).bitwise_and(kLow32)));
+  const at::Tensor drawn = mix32(mix32((key + count(3, 0) * kGolden).bitwise_and(kLow32)));
   const auto threshold = static_cast<std::int64_t>(std::ldexp(p, 32));
   return drawn.ge(threshold).to(gamma.scalar_type()) / (1.0 - p);
 }

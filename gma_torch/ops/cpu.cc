@@ -42,7 +42,8 @@ Arguments in_kernel_type(const Arguments& args) {
 at::Tensor kernel_buffer(const at::Tensor& target) {
   if (!target.defined()) return target;
   const at::ScalarType dtype = kernel_type(target.scalar_type());
-  return dtype == target.scalar_type() ? target : at::empty_like(target, target.options().dtype(dtype));
+  return dtype == target.scalar_type() ? target
+                                       : at::empty_like(target, target.options().dtype(dtype));
 }
 
 void store(const at::Tensor& target, const at::Tensor& buffer) {
@@ -156,20 +157,19 @@ BackwardResult cpu_backward(const Arguments& args, const Upstream& upstream) {
   run_kernel(dtype, [&]<class T>(T) {
     using A = gma::accumulate_t<T>;
     const KernelArguments<T> kernel_args(inputs);
-    gma::backward<T>(
-        *kernel_args,
-        {.output = view<const T, 4>(output),
-         .saved = saved_view<T, const A>(*kernel_args, upstream.normalizer, upstream.segment_s,
-                                         upstream.segment_z),
-         .grad_output = view<const T, 4>(grad_output),
-         .grad_final_state = state_view<const A>(grad_s, grad_z)},
-        {.query = view<T, 4>(OptionalTensor(grad_query)),
-         .key = view<T, 4>(OptionalTensor(grad_key)),
-         .value = view<T, 4>(OptionalTensor(grad_value)),
-         .means = view<A, 3>(OptionalTensor(std::get<3>(result))),
-         .variances = view<A, 3>(OptionalTensor(std::get<4>(result))),
-         .prior_logits = view<A, 2>(OptionalTensor(std::get<5>(result))),
-         .initial_state = state_view<A>(std::get<6>(result), std::get<7>(result))});
+    gma::backward<T>(*kernel_args,
+                     {.output = view<const T, 4>(output),
+                      .saved = saved_view<T, const A>(*kernel_args, upstream.normalizer,
+                                                      upstream.segment_s, upstream.segment_z),
+                      .grad_output = view<const T, 4>(grad_output),
+                      .grad_final_state = state_view<const A>(grad_s, grad_z)},
+                     {.query = view<T, 4>(OptionalTensor(grad_query)),
+                      .key = view<T, 4>(OptionalTensor(grad_key)),
+                      .value = view<T, 4>(OptionalTensor(grad_value)),
+                      .means = view<A, 3>(OptionalTensor(std::get<3>(result))),
+                      .variances = view<A, 3>(OptionalTensor(std::get<4>(result))),
+                      .prior_logits = view<A, 2>(OptionalTensor(std::get<5>(result))),
+                      .initial_state = state_view<A>(std::get<6>(result), std::get<7>(result))});
   });
   store(std::get<0>(result), grad_query);
   store(std::get<1>(result), grad_key);

@@ -70,8 +70,8 @@ BackwardResult empty_backward(const Arguments& args, const std::array<bool, 7>& 
 }
 
 StepResult empty_step(const StepArguments& args) {
-  return {empty({args.query.sym_size(0), args.query.sym_size(1), args.value.sym_size(2)}, args.query,
-                args.query.scalar_type()),
+  return {empty({args.query.sym_size(0), args.query.sym_size(1), args.value.sym_size(2)},
+                args.query, args.query.scalar_type()),
           empty_if(true, args.s), empty_if(true, args.z)};
 }
 
