@@ -160,8 +160,11 @@ TEST_P(Cases, C24_EachGradientAloneIsTheSame) {
   });
 }
 
-TEST_P(Cases, C26_AHundredRunsHaveTheSameBits) {
-  if (backend() == Backend::reference) GTEST_SKIP() << "the oracle has one thread";
+/// The oracle has one thread and nothing to prove.
+class Determinism : public ImplementationTest {};
+INSTANTIATE_TEST_SUITE_P(All, Determinism, testing::ValuesIn(kernels()), test_name);
+
+TEST_P(Determinism, C26_AHundredRunsHaveTheSameBits) {
   const Problem<float> problem = make_problem<float>({.batch = 2,
                                                       .queries = 600,
                                                       .keys = 600,
@@ -175,8 +178,7 @@ TEST_P(Cases, C26_AHundredRunsHaveTheSameBits) {
   }
 }
 
-TEST_P(Cases, C26_AnyNumberOfThreadsGivesTheSameBits) {
-  if (backend() == Backend::reference) GTEST_SKIP() << "the oracle has one thread";
+TEST_P(Determinism, C26_AnyNumberOfThreadsGivesTheSameBits) {
   for_each_type([&](auto zero) {
     using T = decltype(zero);
     for (const bool is_causal : {false, true}) {

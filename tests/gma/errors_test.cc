@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ struct Refusal {
   std::function<void(Call&)> spoil;
   std::vector<std::string> message;
 };
+
+void PrintTo(const Refusal& refusal, std::ostream* stream) { *stream << refusal.name; }
 
 template <class Param>
 std::string name_of(const testing::TestParamInfo<Param>& info) {
@@ -311,6 +314,8 @@ struct StepRefusal {
   std::function<void(StepArgs<float>&, View<float, 3>&)> spoil;
   std::vector<std::string> message;
 };
+
+void PrintTo(const StepRefusal& refusal, std::ostream* stream) { *stream << refusal.name; }
 
 class StepRefuses : public testing::TestWithParam<StepRefusal> {};
 

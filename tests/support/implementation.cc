@@ -4,6 +4,7 @@
 #include <hwy/targets.h>
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace gma::test {
 std::string name_of(const Implementation& implementation) {
   if (implementation.backend == Backend::reference) return "reference";
   return std::string("cpu_") + hwy::TargetName(implementation.target);
+}
+
+void PrintTo(const Implementation& implementation, std::ostream* stream) {
+  *stream << name_of(implementation);
 }
 
 std::vector<Implementation> kernels() {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Implementation {
 
 /// "reference", "cpu_AVX2", ...
 std::string name_of(const Implementation& implementation);
+
+void PrintTo(const Implementation& implementation, std::ostream* stream);
 
 /// The kernels on each instruction set that this machine supports and the library was built for.
 std::vector<Implementation> kernels();
