@@ -21,14 +21,14 @@ struct State {
 
 struct AttentionOptions {
   bool is_causal = false;
-  std::optional<at::Tensor> key_padding_mask;  ///< (B, Tk) bool, true = keep
-  std::optional<at::Tensor> cu_seqlens_q;      ///< int32 or int64, from 0 to T, B = 1
-  std::optional<at::Tensor> cu_seqlens_k;
-  std::optional<State> initial_state;
+  std::optional<at::Tensor> key_padding_mask = {};  ///< (B, Tk) bool, true = keep
+  std::optional<at::Tensor> cu_seqlens_q = {};      ///< int32 or int64, from 0 to T, B = 1
+  std::optional<at::Tensor> cu_seqlens_k = {};
+  std::optional<State> initial_state = {};
   bool return_state = false;
   double eps = 1e-6;
-  double dropout_p = 0.0;                    ///< dropout on responsibilities
-  std::optional<std::int64_t> dropout_seed;  ///< drawn from torch's CPU generator if absent
+  double dropout_p = 0.0;                         ///< dropout on responsibilities
+  std::optional<std::int64_t> dropout_seed = {};  ///< drawn from torch's CPU generator if absent
 };
 
 /// output (B, Tq, Hq, Dv) in query's dtype, and the final state if asked for. Differentiable once

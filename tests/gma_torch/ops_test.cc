@@ -1,0 +1,121 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// The C++ interface of the operators, against the affinity written out.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "gma_torch/attention.h"
+
+namespace gma_torch {
+namespace {
+
+using torch::indexing::Slice;
+
+struct Inputs {
+  at::Tensor query, key, value, means, variances, prior_logits;
+
+  explicit Inputs(std::int64_t tokens) {
+    torch::manual_seed(0);
+    const auto options = torch::dtype(torch::kFloat64);
+    query = torch::randn({2, tokens, 3, 4}, options);
+    key = torch::randn({2, tokens, 3, 4}, options);
+    value = torch::randn({2, tokens, 3, 6}, options);
+    means = torch::randn({3, 5, 4}, options);
+    variances = torch::rand({3, 5, 4}, options) + 0.5;
+    prior_logits = torch::randn({3, 5}, options);
+  }
+
+  std::vector<at::Tensor> all() const {
+    return {query, key, value, means, variances, prior_logits};
+  }
+};
+
+auto attend(const Inputs& in, const AttentionOptions& options) {
+  return gaussian_mixture_attention(in.query, in.key, in.value, in.means, in.variances,
+                                    in.prior_logits, options);
+}
+
+/// Attention with the N x N affinity of a causal pass.
+at::Tensor quadratic(const Inputs& in, double eps) {
+  const auto gamma_q = responsibilities(in.query, in.means, in.variances, in.prior_logits);
+  const auto gamma_k = responsibilities(in.key, in.means, in.variances, in.prior_logits);
+  const auto affinity = torch::einsum("bihk,bjhk->bhij", {gamma_q, gamma_k}).tril();
+  const auto normalizer = affinity.sum(-1, true) + eps;
+  return torch::einsum("bhij,bjhd->bihd", {affinity / normalizer, in.value});
+}
+
+void expect_close(const at::Tensor& actual, const at::Tensor& expected, double tolerance) {
+  ASSERT_EQ(actual.sizes(), expected.sizes());
+  EXPECT_LE((actual - expected).abs().max().item<double>(), tolerance);
+}
+
+TEST(Attention, ValuesAndGradientsAreThoseOfTheAffinity) {
+  Inputs in(40);
+  for (const at::Tensor& tensor : in.all()) tensor.requires_grad_();
+  const auto [output, state] = attend(in, {.is_causal = true, .eps = 1e-3});
+  EXPECT_FALSE(state.has_value());
+  const at::Tensor expected = quadratic(in, 1e-3);
+  expect_close(output, expected, 1e-12);
+
+  const auto actual_gradients = torch::autograd::grad({output.square().sum()}, in.all());
+  const auto expected_gradients = torch::autograd::grad({expected.square().sum()}, in.all());
+  for (std::size_t i = 0; i < actual_gradients.size(); ++i) {
+    expect_close(actual_gradients[i], expected_gradients[i], 1e-10);
+  }
+}
+
+TEST(Attention, StateCarriesFromPassToStep) {
+  const Inputs in(9);
+  const at::Tensor expected = attend(in, {.is_causal = true}).first;
+
+  Inputs prefix = in;
+  for (at::Tensor* tensor : {&prefix.query, &prefix.key, &prefix.value}) {
+    *tensor = tensor->index({Slice(), Slice(0, 8)});
+  }
+  const auto [output, state] = attend(prefix, {.is_causal = true, .return_state = true});
+  expect_close(output, expected.index({Slice(), Slice(0, 8)}), 1e-13);
+  ASSERT_TRUE(state.has_value());
+
+  const auto token = [](const at::Tensor& tensor) { return tensor.index({Slice(), Slice(8, 9)}); };
+  const auto [with_axis, next] =
+      gaussian_mixture_attention_step(token(in.query), token(in.key), token(in.value), in.means,
+                                      in.variances, in.prior_logits, *state);
+  expect_close(with_axis, expected.index({Slice(), Slice(8, 9)}), 1e-13);
+  EXPECT_FALSE(torch::equal(next.z, state->z));
+
+  const auto [without_axis, same] = gaussian_mixture_attention_step(
+      token(in.query).squeeze(1), token(in.key).squeeze(1), token(in.value).squeeze(1), in.means,
+      in.variances, in.prior_logits, *state);
+  EXPECT_TRUE(torch::equal(without_axis, with_axis.squeeze(1)));
+  EXPECT_TRUE(torch::equal(same.s, next.s));
+}
+
+TEST(Attention, DropoutSeedIsDrawnFromTorchsGenerator) {
+  const Inputs in(16);
+  const auto draw = [&] { return attend(in, {.dropout_p = 0.5}).first; };
+  torch::manual_seed(1);
+  const at::Tensor first = draw();
+  EXPECT_FALSE(torch::equal(draw(), first));
+  torch::manual_seed(1);
+  EXPECT_TRUE(torch::equal(draw(), first));
+  const AttentionOptions fixed{.dropout_p = 0.5, .dropout_seed = 3};
+  EXPECT_TRUE(torch::equal(attend(in, fixed).first, attend(in, fixed).first));
+}
+
+TEST(Attention, ErrorsNameTheArgument) {
+  Inputs in(4);
+  in.key = in.key.to(torch::kFloat32);
+  try {
+    attend(in, {});
+    FAIL() << "a key of another dtype was accepted";
+  } catch (const c10::TypeError& error) {
+    EXPECT_EQ(error.msg().rfind("key: expected dtype Double", 0), 0U) << error.msg();
+  }
+  EXPECT_THROW(attend(Inputs(4), {.eps = -1.0}), c10::ValueError);
+}
+
+}  // namespace
+}  // namespace gma_torch
