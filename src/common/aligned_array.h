@@ -16,9 +16,8 @@ class AlignedArray {
   AlignedArray() = default;
   explicit AlignedArray(std::int64_t size)
       : size_(size),
-        data_(static_cast<A*>(
-            ::operator new(static_cast<std::size_t>(std::max<std::int64_t>(size, 1)) * sizeof(A),
-                           kAlignment))) {}
+        data_(static_cast<A*>(::operator new(
+            static_cast<std::size_t>(std::max<std::int64_t>(size, 1)) * sizeof(A), kAlignment))) {}
 
   A* data() const { return data_.get(); }
   std::int64_t size() const { return size_; }

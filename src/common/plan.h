@@ -1,7 +1,8 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// How a call is cut into independent pieces. The cut depends on shapes alone, never on the number of
-// threads, and partial sums join in the order of the pieces: hence the same bits for any executor.
+// How a call is cut into independent pieces. The cut depends on shapes alone, never on the number
+// of threads, and partial sums join in the order of the pieces: hence the same bits for any
+// executor.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +22,8 @@ struct Segment {
   std::int64_t end = 0;
 };
 
-/// Consecutive segments, about one full segment's worth of tokens, that share one partial sum of the
-/// mixture's gradients.
+/// Consecutive segments, about one full segment's worth of tokens, that share one partial sum of
+/// the mixture's gradients.
 struct Batch {
   std::int64_t first_segment = 0;
   std::int64_t last_segment = 0;  ///< exclusive
@@ -48,8 +49,8 @@ inline Cut cut(const std::vector<std::int64_t>& lengths) {
     result.first.push_back(result.num_segments());
     const std::int64_t step = segment_tokens(lengths[sequence]);
     for (std::int64_t begin = 0; begin < lengths[sequence]; begin += step) {
-      result.segments.push_back({static_cast<std::int64_t>(sequence), begin,
-                                 std::min(begin + step, lengths[sequence])});
+      result.segments.push_back(
+          {static_cast<std::int64_t>(sequence), begin, std::min(begin + step, lengths[sequence])});
     }
   }
   result.first.push_back(result.num_segments());

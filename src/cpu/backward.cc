@@ -1,8 +1,9 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// Backward pass, in two sweeps. Queries first: with the states that forward saved they give dq and, on
-// the way, each segment's share of dS and dZ. Then keys, with dS and dZ summed over all that read them.
-// Responsibilities are recomputed; the derivation and the symbols are those of docs/math.md.
+// Backward pass, in two sweeps. Queries first: with the states that forward saved they give dq and,
+// on the way, each segment's share of dS and dZ. Then keys, with dS and dZ summed over all that
+// read them. Responsibilities are recomputed; the derivation and the symbols are those of
+// docs/math.md.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/backward.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -230,7 +231,8 @@ class BackwardWorker {
     return range;
   }
 
-  /// Gamma_Q, dn and ds of a tile. A query on whose output nothing depends is left out by selection.
+  /// Gamma_Q, dn and ds of a tile. A query on whose output nothing depends is left out by
+  /// selection.
   TileRange load_queries(std::int64_t sequence_index, std::int64_t h, std::int64_t hq,
                          std::int64_t begin, std::int64_t count) {
     const Sequence& sequence = shared_.plan.sequences[sequence_index];
@@ -244,8 +246,9 @@ class BackwardWorker {
     output_.load(shared_.upstream.output, range, keep);
     grad_numerators_.last.fill(0);
     for (std::int64_t i = 0; i < count; ++i) {
-      if (keep[i]) divide_by_normalizer(i, shared_.upstream.saved.normalizer(
-                                               range.batch, range.first + i, hq));
+      if (keep[i])
+        divide_by_normalizer(i,
+                             shared_.upstream.saved.normalizer(range.batch, range.first + i, hq));
     }
     grad_numerators_.make_transpose(count);
     queries_.route(shared_.mixtures.head(h), shared_.args.query, range, keep,
@@ -295,8 +298,8 @@ class BackwardWorker {
                           {total_.s.data(), total_.stride}, grad_values_.view());
   }
 
-  /// What the tile's own queries add, i >= j: (dn_i . v_j + ds_i) Gamma_Q(i, k) to dGamma_K(j, k), and
-  /// (Gamma_Q(i) . Gamma_K(j)) dn_i to dv_j.
+  /// What the tile's own queries add, i >= j: (dn_i . v_j + ds_i) Gamma_Q(i, k) to dGamma_K(j, k),
+  /// and (Gamma_Q(i) . Gamma_K(j)) dn_i to dv_j.
   void key_gradients_from_tile(std::int64_t count) {
     lower_triangular_product<A>(count, values_.dim, grad_numerators_.left(), values_.transposed(),
                                 square());
@@ -397,7 +400,8 @@ void join_grad_states(const Backward<T>& shared, const StateArray<accumulate_t<T
   for_states<A>(shared.plan.num_sequences(), shared.extents, shared.args.executor,
                 [&](RunningState<A>& state, std::int64_t sequence, std::int64_t h) {
                   state.load(shared.upstream.grad_final_state, sequence, h);
-                  for (std::int64_t i = queries.first[sequence + 1]; i-- > queries.first[sequence];) {
+                  for (std::int64_t i = queries.first[sequence + 1];
+                       i-- > queries.first[sequence];) {
                     state.exchange(shared.grad_states.s(i, h), shared.grad_states.z(i, h));
                   }
                   state.store(grad_totals.s(sequence, h), grad_totals.z(sequence, h));
@@ -407,7 +411,7 @@ void join_grad_states(const Backward<T>& shared, const StateArray<accumulate_t<T
 
 template <class T>
 void run_backward(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream,
-              const AttentionGradients<T>& gradients) {
+                  const AttentionGradients<T>& gradients) {
   const Backward<T> shared(args, upstream, gradients);
   const StateArray<accumulate_t<T>> grad_totals(shared.plan.num_sequences(), shared.extents);
   backward_queries(shared);

@@ -1,7 +1,8 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
 // The SIMD backend: fused kernels, compiled once for every instruction set and chosen at run time.
-// Arguments are as for the functions of the same name in gma/attention.h, valid and with an executor.
+// Arguments are as for the functions of the same name in gma/attention.h, valid and with an
+// executor.
 #pragma once
 
 #include "gma/attention.h"

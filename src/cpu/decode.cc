@@ -1,7 +1,7 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// One decoding step: a token is added to the state and the state is read, for each sequence and head.
-// Bound by reading the mixture and the state once.
+// One decoding step: a token is added to the state and the state is read, for each sequence and
+// head. Bound by reading the mixture and the state once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/decode.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -78,12 +78,12 @@ class StepWorker {
       Vec<A> distance = hn::Zero(d);
       for (std::int64_t e = 0; e < mixture.dim; e += kLanes<A>) {
         const std::int64_t at = k * mixture.stride + e;
-        const Vec<A> t = hn::Mul(hn::Sub(hn::Load(d, x_.data() + e), hn::Load(d, mixture.means + at)),
-                                 hn::Load(d, mixture.inverse_std + at));
+        const Vec<A> t =
+            hn::Mul(hn::Sub(hn::Load(d, x_.data() + e), hn::Load(d, mixture.means + at)),
+                    hn::Load(d, mixture.inverse_std + at));
         distance = hn::MulAdd(t, t, distance);
       }
-      gamma_.data()[k] =
-          mixture.log_weights[k] - A(0.5) * hn::GetLane(hn::SumOfLanes(d, distance));
+      gamma_.data()[k] = mixture.log_weights[k] - A(0.5) * hn::GetLane(hn::SumOfLanes(d, distance));
     }
     softmax_row();
   }
@@ -145,8 +145,12 @@ void run_step(const StepArgs<T>& args, const View<T, 3>& output) {
   });
 }
 
-void step_float(const StepArgs<float>& args, const View<float, 3>& output) { run_step(args, output); }
-void step_double(const StepArgs<double>& args, const View<double, 3>& output) { run_step(args, output); }
+void step_float(const StepArgs<float>& args, const View<float, 3>& output) {
+  run_step(args, output);
+}
+void step_double(const StepArgs<double>& args, const View<double, 3>& output) {
+  run_step(args, output);
+}
 
 const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 

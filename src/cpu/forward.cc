@@ -1,7 +1,7 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// Forward pass. Responsibilities of a tile go into cache and from there at once into the state (write)
-// or the output (read); they are never stored for the sequence.
+// Forward pass. Responsibilities of a tile go into cache and from there at once into the state
+// (write) or the output (read); they are never stored for the sequence.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/forward.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -79,7 +79,8 @@ class ForwardWorker {
     }
   }
 
-  /// Outputs of a causal segment, given the state before it; leaves the segment's own sum in `local`.
+  /// Outputs of a causal segment, given the state before it; leaves the segment's own sum in
+  /// `local`.
   const HeadState<A>& read_causal(const Segment& segment, std::int64_t h, const A* s, const A* z) {
     before_.load(s, z);
     local_.clear();
@@ -128,8 +129,7 @@ class ForwardWorker {
                                 queries_.transposed(), affinity_t);
     add_lower_triangular_product<A>(count, values_.dim, {affinity_t.data, 1, affinity_t.stride},
                                     values_.const_view(), output_.view());
-    add_column_sums<A>(count, {affinity_t.data, affinity_t.stride},
-                       output_.last.data());
+    add_column_sums<A>(count, {affinity_t.data, affinity_t.stride}, output_.last.data());
   }
 
   /// o_i = n_i / (s_i + eps).
@@ -199,25 +199,25 @@ void forward_bidirectional(const Forward<T>& shared) {
     write_segments(shared, kTileTokens, sums);
     for_states<A>(shared.plan.num_sequences(), shared.extents, shared.args.executor,
                   [&](RunningState<A>& state, std::int64_t sequence, std::int64_t h) {
-      state.load(shared.args.initial_state, sequence, h);
-      for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
-        state.add(sums.s(i, h), sums.z(i, h));
-      }
-      state.store(totals.s(sequence, h), totals.z(sequence, h));
-      state.store(shared.outputs.final_state, sequence, h);
-    });
+                    state.load(shared.args.initial_state, sequence, h);
+                    for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
+                      state.add(sums.s(i, h), sums.z(i, h));
+                    }
+                    state.store(totals.s(sequence, h), totals.z(sequence, h));
+                    state.store(shared.outputs.final_state, sequence, h);
+                  });
   }
   for_heads(shared, queries.num_segments(),
             [&](ForwardWorker<T>& worker, std::int64_t h, std::int64_t i) {
               const Segment& segment = queries.segments[i];
-              worker.read(segment, h, totals.s(segment.sequence, h),
-                          totals.z(segment.sequence, h));
+              worker.read(segment, h, totals.s(segment.sequence, h), totals.z(segment.sequence, h));
             });
 }
 
 /// One pass, a task a sequence and head: half as many responsibilities of keys as in two.
 template <class T>
-void forward_causal_sequential(const Forward<T>& shared, const StateArray<accumulate_t<T>>& before) {
+void forward_causal_sequential(const Forward<T>& shared,
+                               const StateArray<accumulate_t<T>>& before) {
   using A = accumulate_t<T>;
   const Cut& keys = shared.plan.keys;
   for_heads(shared, shared.plan.num_sequences(),
@@ -226,8 +226,8 @@ void forward_causal_sequential(const Forward<T>& shared, const StateArray<accumu
               state.load(shared.args.initial_state, sequence, h);
               for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
                 state.store(before.s(i, h), before.z(i, h));
-                const HeadState<A>& local = worker.read_causal(keys.segments[i], h, before.s(i, h),
-                                                               before.z(i, h));
+                const HeadState<A>& local =
+                    worker.read_causal(keys.segments[i], h, before.s(i, h), before.z(i, h));
                 state.add(local);
               }
               state.store(shared.outputs.final_state, sequence, h);
@@ -241,13 +241,13 @@ void forward_causal_parallel(const Forward<T>& shared, const StateArray<accumula
   const Cut& keys = shared.plan.keys;
   write_segments(shared, kCausalTileTokens, before);
   for_states<A>(shared.plan.num_sequences(), shared.extents, shared.args.executor,
-                  [&](RunningState<A>& state, std::int64_t sequence, std::int64_t h) {
-    state.load(shared.args.initial_state, sequence, h);
-    for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
-      state.exchange(before.s(i, h), before.z(i, h));
-    }
-    state.store(shared.outputs.final_state, sequence, h);
-  });
+                [&](RunningState<A>& state, std::int64_t sequence, std::int64_t h) {
+                  state.load(shared.args.initial_state, sequence, h);
+                  for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
+                    state.exchange(before.s(i, h), before.z(i, h));
+                  }
+                  state.store(shared.outputs.final_state, sequence, h);
+                });
   for_heads(shared, keys.num_segments(),
             [&](ForwardWorker<T>& worker, std::int64_t h, std::int64_t i) {
               worker.read_causal(keys.segments[i], h, before.s(i, h), before.z(i, h));

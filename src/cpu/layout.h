@@ -62,7 +62,7 @@ struct Extents {
 /// The mixture of one head in the form the kernels want: rows of `stride` elements, zero past D.
 template <class A>
 struct HeadMixture {
-  const A* means = nullptr;       ///< (K, stride)
+  const A* means = nullptr;        ///< (K, stride)
   const A* inverse_std = nullptr;  ///< 1 / sigma, (K, stride)
   const A* log_weights = nullptr;  ///< log pi_k - 1/2 sum_d log sigma2_kd, (K)
   std::int64_t stride = 0;
@@ -94,9 +94,8 @@ class PackedMixtures {
         }
         std::fill(mean + dim_, mean + stride_, A{0});
         std::fill(inverse_std + dim_, inverse_std + stride_, A{0});
-        log_weights_.data()[row] =
-            static_cast<A>(prior_logits(h, k) - 0.5 * log_determinant(variances.at(h, k),
-                                                                      variances.strides[2]));
+        log_weights_.data()[row] = static_cast<A>(
+            prior_logits(h, k) - 0.5 * log_determinant(variances.at(h, k), variances.strides[2]));
       }
     });
   }
@@ -112,7 +111,8 @@ class PackedMixtures {
   }
 
  private:
-  /// sum_d log sigma2_d, with one logarithm for as many factors as a double's range is sure to hold.
+  /// sum_d log sigma2_d, with one logarithm for as many factors as a double's range is sure to
+  /// hold.
   double log_determinant(const A* variances, std::int64_t stride) const {
     constexpr std::int64_t kFactors = std::is_same_v<A, float> ? 6 : 1;
     double sum = 0;
@@ -184,8 +184,7 @@ struct HeadState {
 template <class A>
 class StateArray {
  public:
-  StateArray(std::int64_t count, const Extents& extents)
-      : StateArray(extents) {
+  StateArray(std::int64_t count, const Extents& extents) : StateArray(extents) {
     owned_s_ = AlignedArray<A>(count * extents.num_heads * s_size_);
     owned_z_ = AlignedArray<A>(count * extents.num_heads * z_size_);
     s_ = owned_s_.data();
@@ -298,7 +297,8 @@ void for_states(std::int64_t num_sequences, const Extents& extents, const Execut
                 const Task& task) {
   executor.run(extents.num_heads * num_sequences, [&](std::int64_t begin, std::int64_t end) {
     RunningState<A> state(extents);
-    for (std::int64_t i = begin; i < end; ++i) task(state, i / extents.num_heads, i % extents.num_heads);
+    for (std::int64_t i = begin; i < end; ++i)
+      task(state, i / extents.num_heads, i % extents.num_heads);
   });
 }
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// The one matrix product of the kernels: c(r, j) [+]= sum_p a(r, p) b(p, j), with c and b in rows of
-// whole vectors and a read one element at a time, from any strides. It writes the state, reads it, and
-// does both again in backward.
+// The one matrix product of the kernels: c(r, j) [+]= sum_p a(r, p) b(p, j), with c and b in rows
+// of whole vectors and a read one element at a time, from any strides. It writes the state, reads
+// it, and does both again in backward.
 
 #if defined(GMA_CPU_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GMA_CPU_PRODUCT_INL_H_
@@ -43,8 +43,8 @@ struct Rows {
 
 enum class Into { set, add };
 
-/// Sums start from zero and are added to c at the end, which keeps each of them short. The loops over
-/// accumulators must be unrolled for them to stay in registers.
+/// Sums start from zero and are added to c at the end, which keeps each of them short. The loops
+/// over accumulators must be unrolled for them to stay in registers.
 template <Into into, int kRows, int kVecs, class A>
 HWY_INLINE void product_block(std::int64_t depth, Left<A> a, Rows<const A> b, Rows<A> c) {
   const Tag<A> d;
@@ -91,8 +91,8 @@ void product_columns(std::int64_t rows, std::int64_t depth, Left<A> a, Rows<cons
   for (; r < rows; ++r) product_block<into, 1, kVecs>(depth, a.at(r, 0), b, c.at(r, 0));
 }
 
-/// The columns in blocks of two vectors, then one: calls block(first column, vectors of the block as
-/// an integral_constant).
+/// The columns in blocks of two vectors, then one: calls block(first column, vectors of the block
+/// as an integral_constant).
 template <class A, class Block>
 HWY_INLINE void for_column_blocks(std::int64_t columns, Block&& block) {
   std::int64_t c = 0;
@@ -131,8 +131,8 @@ void add_lower_triangular_product(std::int64_t rows, std::int64_t columns, Left<
   });
 }
 
-/// c(r, j) += sum over p >= r of a(r, p) b(p, j), p < count. Reads a(r, p) for p < r too, within blocks
-/// of rows: it must be 0 there.
+/// c(r, j) += sum over p >= r of a(r, p) b(p, j), p < count. Reads a(r, p) for p < r too, within
+/// blocks of rows: it must be 0 there.
 template <class A>
 void add_upper_triangular_product(std::int64_t count, std::int64_t columns, Left<A> a,
                                   Rows<const A> b, Rows<A> c) {

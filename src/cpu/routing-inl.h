@@ -1,7 +1,7 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// Responsibilities of a tile of tokens and their gradient. Everything runs over vectors of tokens but
-// the last step, the gradients of x and of the mixture, which runs over vectors of channels.
+// Responsibilities of a tile of tokens and their gradient. Everything runs over vectors of tokens
+// but the last step, the gradients of x and of the mixture, which runs over vectors of channels.
 
 #if defined(GMA_CPU_ROUTING_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GMA_CPU_ROUTING_INL_H_
@@ -22,9 +22,9 @@ HWY_BEFORE_NAMESPACE();
 namespace gma::cpu {
 namespace HWY_NAMESPACE {
 
-/// log pi_k - 1/2 sum_d [log sigma2_kd + (x_d - mu_kd)^2 / sigma2_kd] for kRows components and kVecs
-/// vectors of tokens. The distance is taken directly: x^2 - 2 x mu + mu^2 would cancel where |x| is
-/// large beside sigma.
+/// log pi_k - 1/2 sum_d [log sigma2_kd + (x_d - mu_kd)^2 / sigma2_kd] for kRows components and
+/// kVecs vectors of tokens. The distance is taken directly: x^2 - 2 x mu + mu^2 would cancel where
+/// |x| is large beside sigma.
 template <int kRows, int kVecs, class A>
 HWY_INLINE void logits_block(const HeadMixture<A>& mixture, std::int64_t k, const A* x_t,
                              A* logits_t) {
@@ -64,8 +64,8 @@ HWY_INLINE void logits_block(const HeadMixture<A>& mixture, std::int64_t k, cons
 /// Accumulators of a block: as many as hide the latency of a multiply-add.
 inline constexpr int kLogitsBlock = HWY_TARGET <= HWY_AVX3 ? 16 : 8;
 
-/// kVecs vectors of tokens, all components. Few components and many tokens are best: each element of
-/// the mixture has to be broadcast.
+/// kVecs vectors of tokens, all components. Few components and many tokens are best: each element
+/// of the mixture has to be broadcast.
 template <int kVecs, class A>
 void logits_columns(const HeadMixture<A>& mixture, const A* x_t, A* logits_t) {
   constexpr int kRows = kLogitsBlock / kVecs;
@@ -178,9 +178,9 @@ void softmax_backward(std::int64_t num_components, std::int64_t tokens, const A*
 /// sum dl, sum dl t and sum dl t^2.
 template <class A>
 struct Moments {
-  A* zeroth;                  ///< (K)
-  A* first;                   ///< (K, stride of the mixture)
-  A* second;                  ///< the same
+  A* zeroth;  ///< (K)
+  A* first;   ///< (K, stride of the mixture)
+  A* second;  ///< the same
 };
 
 /// For kRows components and one vector of channels: adds to the moments, and to dx.

@@ -110,7 +110,8 @@ class RoutedTile {
   Left<A> component_rows() const { return {weights_t(), kTokenStride<A>, 1}; }
   Rows<const A> transposed() const { return {weights_t(), kTokenStride<A>}; }
 
-  /// From the gradient of the weights, (K, tokens), which it overwrites: sets dx, adds to the moments.
+  /// From the gradient of the weights, (K, tokens), which it overwrites: sets dx, adds to the
+  /// moments.
   void backward(const HeadMixture<A>& mixture, std::int64_t count, A* grad_t,
                 const Moments<A>& moments, RowTile<A>& dx) const {
     softmax_backward(mixture.num_components, tokens_, gamma_t_.data(), weights_t(), grad_t,
@@ -133,8 +134,8 @@ void write_state(const RoutedTile<A>& tile, std::int64_t count, const RowTile<A>
   product<Into::add, A>(state.num_components, count, state.value_dim, tile.component_rows(),
                         rows.const_view(), {state.s.data(), state.stride});
   for (std::int64_t k = 0; k < state.num_components; ++k) {
-    state.z.data()[k] += dot(tile.weights_t() + k * kTokenStride<A>, rows.last.data(),
-                             padded_tokens<A>(count));
+    state.z.data()[k] +=
+        dot(tile.weights_t() + k * kTokenStride<A>, rows.last.data(), padded_tokens<A>(count));
   }
 }
 

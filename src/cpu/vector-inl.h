@@ -31,9 +31,9 @@ using Vec = hn::Vec<Tag<A>>;
 template <class A>
 inline constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<A>()));
 
-/// exp(x) for x <= 0; relative error below 2 ulp where the result is normal, 0 below. -inf gives 0, NaN
-/// stays NaN. x = n log 2 + r with |r| <= log(2)/2, and exp(r) by its Taylor polynomial of degree 7,
-/// whose remainder is below 2^-27.
+/// exp(x) for x <= 0; relative error below 2 ulp where the result is normal, 0 below. -inf gives 0,
+/// NaN stays NaN. x = n log 2 + r with |r| <= log(2)/2, and exp(r) by its Taylor polynomial of
+/// degree 7, whose remainder is below 2^-27.
 template <class A>
 HWY_INLINE Vec<A> exp_nonpositive(Vec<A> x) {
   const Tag<A> d;
@@ -59,8 +59,8 @@ HWY_INLINE Vec<A> exp_nonpositive(Vec<A> x) {
   }
 }
 
-/// Copies `count` tokens of `dim` elements into padded rows. Elements past `dim`, tokens past `count`
-/// up to `padded_count`, and tokens for which `keep` is false become 0. `keep` may be null.
+/// Copies `count` tokens of `dim` elements into padded rows. Elements past `dim`, tokens past
+/// `count` up to `padded_count`, and tokens for which `keep` is false become 0. `keep` may be null.
 template <class T, class A>
 void pack_rows(const T* from, std::int64_t token_stride, std::int64_t element_stride,
                std::int64_t count, std::int64_t padded_count, std::int64_t dim, const bool* keep,
@@ -73,7 +73,8 @@ void pack_rows(const T* from, std::int64_t token_stride, std::int64_t element_st
       if (element_stride == 1) {
         for (; filled < dim; ++filled) row[filled] = static_cast<A>(source[filled]);
       } else {
-        for (; filled < dim; ++filled) row[filled] = static_cast<A>(source[filled * element_stride]);
+        for (; filled < dim; ++filled)
+          row[filled] = static_cast<A>(source[filled * element_stride]);
       }
     }
     for (; filled < to_stride; ++filled) row[filled] = 0;
@@ -82,8 +83,8 @@ void pack_rows(const T* from, std::int64_t token_stride, std::int64_t element_st
 
 /// The inverse of pack_rows, without padding.
 template <class T, class A>
-void unpack_rows(const A* from, std::int64_t from_stride, std::int64_t count, std::int64_t dim, T* to,
-                 std::int64_t token_stride, std::int64_t element_stride) {
+void unpack_rows(const A* from, std::int64_t from_stride, std::int64_t count, std::int64_t dim,
+                 T* to, std::int64_t token_stride, std::int64_t element_stride) {
   for (std::int64_t i = 0; i < count; ++i) {
     const A* row = from + i * from_stride;
     T* target = to + i * token_stride;
@@ -95,8 +96,8 @@ void unpack_rows(const A* from, std::int64_t from_stride, std::int64_t count, st
   }
 }
 
-/// to[c][r] = from[r][c] for whole blocks of 16 bytes: `rows` and `columns` count elements and may run
-/// into the padding of either array.
+/// to[c][r] = from[r][c] for whole blocks of 16 bytes: `rows` and `columns` count elements and may
+/// run into the padding of either array.
 template <class A>
 void transpose(const A* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
                A* to, std::int64_t to_stride) {

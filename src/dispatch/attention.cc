@@ -53,11 +53,11 @@ void step(const StepArgs<T>& args, const View<T, 3>& output) {
   cpu::step(with_executor(args), output);
 }
 
-#define GMA_INSTANTIATE(T)                                                            \
-  template std::int64_t saved_segments(const AttentionArgs<T>&);                      \
-  template void forward(const AttentionArgs<T>&, const AttentionOutputs<T>&);         \
-  template void backward(const AttentionArgs<T>&, const AttentionUpstream<T>&,        \
-                         const AttentionGradients<T>&);                               \
+#define GMA_INSTANTIATE(T)                                                     \
+  template std::int64_t saved_segments(const AttentionArgs<T>&);               \
+  template void forward(const AttentionArgs<T>&, const AttentionOutputs<T>&);  \
+  template void backward(const AttentionArgs<T>&, const AttentionUpstream<T>&, \
+                         const AttentionGradients<T>&);                        \
   template void step(const StepArgs<T>&, const View<T, 3>&)
 
 GMA_INSTANTIATE(float);

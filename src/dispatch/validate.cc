@@ -92,10 +92,10 @@ void validate_state(std::string_view name, const AttentionArgs<T>& args, const S
         "{}: expected both S and Z, got Z alone", name);
   check(static_cast<bool>(state.z) || !state.s, "{}: expected both S and Z, got S alone", name);
   if (!state) return;
-  check(state.s.shape == typename View<A, 4>::Shape{rows, heads, num_components,
-                                                    args.value.size(3)},
-        "{}: expected S of shape (sequences, Hk, K, Dv) = ({}, {}, {}, {}), got ({})", name, rows,
-        heads, num_components, args.value.size(3), fmt::join(state.s.shape, ", "));
+  check(
+      state.s.shape == typename View<A, 4>::Shape{rows, heads, num_components, args.value.size(3)},
+      "{}: expected S of shape (sequences, Hk, K, Dv) = ({}, {}, {}, {}), got ({})", name, rows,
+      heads, num_components, args.value.size(3), fmt::join(state.s.shape, ", "));
   check(state.z.shape == typename View<A, 3>::Shape{rows, heads, num_components},
         "{}: expected Z of shape (sequences, Hk, K) = ({}, {}, {}), got ({})", name, rows, heads,
         num_components, fmt::join(state.z.shape, ", "));
@@ -193,11 +193,11 @@ void validate(const StepArgs<T>& args, const View<T, 3>& output) {
   validate_eps(args.eps);
 }
 
-#define GMA_INSTANTIATE(T)                                                                      \
-  template void validate(const AttentionArgs<T>&);                                              \
-  template void validate(const AttentionArgs<T>&, const AttentionOutputs<T>&);                  \
-  template void validate(const AttentionArgs<T>&, const AttentionUpstream<T>&,                  \
-                         const AttentionGradients<T>&);                                         \
+#define GMA_INSTANTIATE(T)                                                     \
+  template void validate(const AttentionArgs<T>&);                             \
+  template void validate(const AttentionArgs<T>&, const AttentionOutputs<T>&); \
+  template void validate(const AttentionArgs<T>&, const AttentionUpstream<T>&, \
+                         const AttentionGradients<T>&);                        \
   template void validate(const StepArgs<T>&, const View<T, 3>&)
 
 GMA_INSTANTIATE(float);

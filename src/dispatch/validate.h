@@ -5,7 +5,8 @@
 
 namespace gma {
 
-/// Each throws InvalidArgument for the first argument that does not fit, before anything is written.
+/// Each throws InvalidArgument for the first argument that does not fit, before anything is
+/// written.
 template <class T>
 void validate(const AttentionArgs<T>& args);
 template <class T>
