@@ -1,0 +1,68 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// gma: trains, evaluates and runs models with Gaussian mixture attention. Exit codes: 0 done, 1
+// failed, 2 wrong usage or unusable input. Every error is one line on standard error.
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "cli.h"
+#include "gma/error.h"
+#include "gma/version.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+int fail(int code, std::string_view message) {
+  fmt::print(stderr, "gma: error: {}\n", message.substr(0, message.find('\n')));
+  return code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Gaussian mixture attention: train, evaluate and run models");
+  app.name("gma");
+  app.set_version_flag("--version", std::string("gma ") + gma::version());
+  app.require_subcommand(1);
+  app.footer("'gma VERB --help' lists the options of a verb.");
+  gma::app::add_train_command(app);
+  gma::app::add_eval_command(app);
+  gma::app::add_generate_command(app);
+  gma::app::add_info_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return fail(kWrongUsage, error.what());
+  } catch (const gma::InvalidArgument& error) {
+    return fail(kWrongUsage, error.what());
+  } catch (const c10::Error& error) {
+    const std::string_view message = error.what_without_backtrace();
+    return fail(kFailed,
+                message.find("DefaultCPUAllocator") != message.npos ? "out of memory" : message);
+  } catch (const std::bad_alloc&) {
+    return fail(kFailed, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(kFailed, error.what());
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a write past a file size limit fails like one to a full disk
+  const int code = run(argc, argv);
+  if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+    return fail(kFailed, "cannot write to standard output");
+  }
+  return code;
+}

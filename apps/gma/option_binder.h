@@ -1,0 +1,93 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "gma/error.h"
+#include "train/config.h"
+
+namespace gma::app {
+
+/// Makes a command-line option of each field that visit_options() lists.
+class OptionBinder {
+ public:
+  void bind(CLI::App& command, TrainConfig& config) {
+    visit_options(config, [&](const std::string& name, auto& field, const OptionInfo& info) {
+      options_[name] = add(command, name, field, info)->group(info.group);
+    });
+  }
+
+  CLI::Option& at(const std::string& name) { return *options_.at(name); }
+  /// Whether neither the command line nor a config file gave the option.
+  bool is_absent(const std::string& name) const { return options_.at(name)->empty(); }
+
+  /// Gives options that are absent the values that a run had `before`. Throws InvalidArgument for
+  /// one that is given, differs and may not change.
+  void complete(TrainConfig& config, TrainConfig before) const {
+    std::map<std::string, nlohmann::json> previous;
+    visit_options(before, [&](const std::string& name, const auto& field, const OptionInfo&) {
+      previous[name] = field;
+    });
+    visit_options(config, [&](const std::string& name, auto& field, const OptionInfo& info) {
+      const nlohmann::json& old = previous.at(name);
+      if (is_absent(name)) {
+        old.get_to(field);
+      } else if (!info.may_change && nlohmann::json(field) != old) {
+        throw InvalidArgument(fmt::format("--{} {} is not that of the run, which has {}", name,
+                                          nlohmann::json(field).dump(), old.dump()));
+      }
+    });
+  }
+
+ private:
+  template <class T>
+  static CLI::Option* add(CLI::App& command, const std::string& name, T& field,
+                          const OptionInfo& info) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return command.add_flag(fmt::format("--{0},!--no-{0}", name), field,
+                              fmt::format("{} [{}]", info.help, field ? "on" : "off"));
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      return command.add_option("--" + name, field, info.help)
+          ->type_name("PATH")
+          ->expected(1, kMaxPaths);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      return command.add_option("--" + name, field, info.help)->capture_default_str();
+    } else {
+      CLI::Option* option =
+          command.add_option("--" + name, field, info.help)->capture_default_str();
+      option->check(in_range(info.range));
+      return option->type_name(std::is_integral_v<T> ? "INT" : "NUMBER");
+    }
+  }
+
+  static CLI::Validator in_range(const Range& range) {
+    return {[range](std::string& text) -> std::string {
+              double value = 0.0;
+              if (!CLI::detail::lexical_cast(text, value))
+                return "expected a number, got '" + text + "'";
+              return range.contains(value) ? std::string()
+                                           : fmt::format("{}, got {}", describe(range), text);
+            },
+            ""};
+  }
+
+  static std::string describe(const Range& range) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const std::string low =
+        fmt::format("expected {} {}", range.exclude_min ? "more than" : "at least", range.min);
+    if (range.max == kInfinity) return low;
+    return fmt::format("{} and {} {}", low, range.exclude_max ? "less than" : "at most", range.max);
+  }
+
+  static constexpr int kMaxPaths = 1 << 20;
+
+  std::map<std::string, CLI::Option*> options_;
+};
+
+}  // namespace gma::app

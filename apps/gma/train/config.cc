@@ -1,0 +1,57 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "train/config.h"
+
+#include <fmt/format.h>
+
+#include "gma/error.h"
+
+namespace gma::app {
+
+nlohmann::json to_json(const TrainConfig& config) {
+  nlohmann::json json;
+  visit_options(
+      config, [&](const char* name, const auto& field, const OptionInfo&) { json[name] = field; });
+  return json;
+}
+
+TrainConfig train_config_from_json(Task task, const nlohmann::json& json) {
+  TrainConfig config;
+  config.task = task;
+  visit_options(config, [&](const char* name, auto& field, const OptionInfo&) {
+    try {
+      json.at(name).get_to(field);
+    } catch (const nlohmann::json::exception&) {
+      throw InvalidArgument(fmt::format("training config: no usable value of '{}'", name));
+    }
+  });
+  return config;
+}
+
+gma_torch::nn::ModelConfig model_config(const TrainConfig& config, std::int64_t vocab_size,
+                                        std::int64_t num_classes) {
+  gma_torch::nn::ModelConfig model;
+  model.mixer = config.mixer;
+  model.mixer_config.hidden_size = config.hidden_size;
+  model.mixer_config.num_heads = config.heads;
+  model.mixer_config.num_key_value_heads = config.key_value_heads;
+  model.mixer_config.is_causal = config.task == Task::lm;
+  model.mixer_config.use_rotary = config.rotary;
+  model.mixer_config.rotary_base = config.rotary_base;
+  model.mixer_config.use_short_conv = config.use_short_conv;
+  model.mixer_config.short_conv_width = config.short_conv_width;
+  model.mixer_config.attention_dropout = config.attention_dropout;
+  model.mixer_config.num_components = config.components;
+  model.mixer_config.initial_variance = config.initial_variance;
+  model.mixer_config.variance_floor = config.variance_floor;
+  model.vocab_size = vocab_size;
+  model.num_layers = config.layers;
+  model.mlp_size = config.mlp_size;
+  model.dropout = config.dropout;
+  model.learned_positions = config.learned_positions;
+  model.max_length = config.learned_positions ? config.context : 0;
+  model.tie_embeddings = config.tie_embeddings;
+  model.num_classes = num_classes;
+  return model;
+}
+
+}  // namespace gma::app

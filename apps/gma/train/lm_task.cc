@@ -1,0 +1,70 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
+#include "data/epoch_order.h"
+#include "train/task.h"
+
+namespace gma::app {
+namespace {
+
+class LmTask final : public TrainTask {
+ public:
+  LmTask(const TrainConfig& config, const TextCorpus& corpus)
+      : corpus_(corpus),
+        batch_size_(config.batch_size),
+        context_(config.context),
+        sampler_(static_cast<std::int64_t>(corpus.train.tokens.size()), config.context + 1,
+                 static_cast<std::uint64_t>(config.seed)),
+        model_(model_config(config, corpus.tokenizer->vocab_size(), /*num_classes=*/0)) {}
+
+  torch::nn::Module& model() override { return *model_; }
+
+  BatchLoss loss(std::int64_t index) override {
+    std::vector<std::int64_t> starts(static_cast<std::size_t>(batch_size_));
+    for (std::int64_t row = 0; row < batch_size_; ++row) {
+      starts[static_cast<std::size_t>(row)] = sampler_.start(index * batch_size_ + row);
+    }
+    const std::int64_t length = sampler_.length() - 1;
+    const torch::Tensor windows = window_batch(corpus_.train.tokens, starts, length + 1);
+    const torch::Tensor logits = model_->forward(windows.narrow(1, 0, length));
+    const torch::Tensor targets = windows.narrow(1, 1, length);
+    return {torch::nn::functional::cross_entropy(logits.flatten(0, 1), targets.flatten()),
+            batch_size_ * length};
+  }
+
+  std::optional<Metrics> validate(std::int64_t max_tokens, const StopRequest& stop) override {
+    std::span<const Token> tokens = corpus_.held_out.tokens;
+    if (max_tokens > 0)
+      tokens = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(max_tokens) + 1));
+    const auto score =
+        score_lm(model_, tokens, *corpus_.tokenizer,
+                 {.context = context_, .stride = context_, .batch_size = batch_size_}, stop);
+    if (!score) return std::nullopt;
+    return Metrics{score->loss(), score->bits_per_byte(), std::nullopt};
+  }
+
+  SavedModel saved() override {
+    return {.task = Task::lm,
+            .config = model_->config(),
+            .tokenizer = corpus_.tokenizer,
+            .training_config = {},
+            .progress = {},
+            .weights = gma_torch::nn::state_dict(*model_)};
+  }
+
+ private:
+  const TextCorpus& corpus_;
+  std::int64_t batch_size_;
+  std::int64_t context_;
+  WindowSampler sampler_;
+  gma_torch::nn::CausalLm model_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainTask> make_lm_task(const TrainConfig& config, const TextCorpus& corpus) {
+  return std::make_unique<LmTask>(config, corpus);
+}
+
+}  // namespace gma::app

@@ -1,0 +1,27 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "train/task.h"
+
+namespace gma::app {
+namespace {
+
+void put(nlohmann::json& json, const char* name, const std::optional<double>& value) {
+  if (value) json[name] = *value;
+}
+
+std::optional<double> get(const nlohmann::json& json, const char* name) {
+  return json.contains(name) ? std::optional(json.at(name).get<double>()) : std::nullopt;
+}
+
+}  // namespace
+
+void to_json(nlohmann::json& json, const Metrics& metrics) {
+  json = {{"loss", metrics.loss}};
+  put(json, "bits_per_byte", metrics.bits_per_byte);
+  put(json, "accuracy", metrics.accuracy);
+}
+
+void from_json(const nlohmann::json& json, Metrics& metrics) {
+  metrics = {json.at("loss").get<double>(), get(json, "bits_per_byte"), get(json, "accuracy")};
+}
+
+}  // namespace gma::app

@@ -1,0 +1,71 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// What the trainer needs to know of the thing that it trains.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "data/labelled_texts.h"
+#include "data/text_corpus.h"
+#include "infer/evaluate.h"
+#include "infer/saved_model.h"
+#include "train/config.h"
+
+namespace gma::app {
+
+/// Figures on held-out data.
+struct Metrics {
+  double loss = 0.0;
+  std::optional<double> bits_per_byte;  ///< language models
+  std::optional<double> accuracy;       ///< classifiers
+
+  /// Lower is better: minus the accuracy if there is one, otherwise the loss.
+  double score() const { return accuracy ? -*accuracy : loss; }
+};
+
+void to_json(nlohmann::json& json, const Metrics& metrics);
+void from_json(const nlohmann::json& json, Metrics& metrics);
+
+class TrainTask {
+ public:
+  struct BatchLoss {
+    torch::Tensor loss;  ///< mean over the batch
+    std::int64_t tokens = 0;
+  };
+
+  virtual ~TrainTask() = default;
+  virtual torch::nn::Module& model() = 0;
+  /// Loss of batch number `index`, counted from the start of the run.
+  virtual BatchLoss loss(std::int64_t index) = 0;
+  /// Figures on held-out data, of at most max_tokens tokens if that is not 0; nothing if `stop`
+  /// ended it.
+  virtual std::optional<Metrics> validate(std::int64_t max_tokens, const StopRequest& stop) = 0;
+  /// The model as it is, without training_config and progress.
+  virtual SavedModel saved() = 0;
+};
+
+/// Language model: next token at each place of windows of config.context + 1 tokens.
+std::unique_ptr<TrainTask> make_lm_task(const TrainConfig& config, const TextCorpus& corpus);
+
+/// Held-out and training texts of a classifier.
+struct LabelledCorpus {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  LabelledTokens train, held_out;
+  std::int64_t num_classes = 0;
+  std::uint32_t checksum = 0;  ///< of all text
+};
+
+/// Reads config.data and, if given, config.valid_data. `tokenizer`, if given, wins over the config.
+LabelledCorpus load_labelled_corpus(const TrainConfig& config,
+                                    std::shared_ptr<const Tokenizer> tokenizer = nullptr);
+
+/// Classifier of whole texts. The corpus must outlive the task, here and above.
+std::unique_ptr<TrainTask> make_classify_task(const TrainConfig& config,
+                                              const LabelledCorpus& corpus);
+
+}  // namespace gma::app

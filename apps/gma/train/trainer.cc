@@ -1,0 +1,220 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "train/trainer.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <stdexcept>
+
+#include "gma/error.h"
+
+namespace gma::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+torch::Tensor generator_state() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_generator_state(const torch::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+std::string describe(const Metrics& metrics) {
+  std::string text = fmt::format("loss {:.4f}", metrics.loss);
+  if (metrics.bits_per_byte) text += fmt::format("  {:.4f} bits per byte", *metrics.bits_per_byte);
+  if (metrics.accuracy) text += fmt::format("  accuracy {:.2f}%", 100.0 * *metrics.accuracy);
+  return text;
+}
+
+}  // namespace
+
+void to_json(nlohmann::json& json, const Progress& progress) {
+  json = {{"step", progress.step},
+          {"tokens", progress.tokens},
+          {"seconds", progress.seconds},
+          {"validated_step", progress.validated_step},
+          {"stale_validations", progress.stale_validations},
+          {"best_step", progress.best_step},
+          {"data_checksum", progress.data_checksum}};
+  if (progress.best) json["best"] = *progress.best;
+}
+
+Progress progress_from_json(const nlohmann::json& json) {
+  try {
+    Progress progress;
+    json.at("step").get_to(progress.step);
+    json.at("tokens").get_to(progress.tokens);
+    json.at("seconds").get_to(progress.seconds);
+    json.at("validated_step").get_to(progress.validated_step);
+    json.at("stale_validations").get_to(progress.stale_validations);
+    json.at("best_step").get_to(progress.best_step);
+    json.at("data_checksum").get_to(progress.data_checksum);
+    if (json.contains("best")) progress.best = json.at("best").get<Metrics>();
+    if (progress.step < 0) throw InvalidArgument("metadata 'progress' has a negative step");
+    return progress;
+  } catch (const nlohmann::json::exception&) {
+    throw InvalidArgument("metadata 'progress' is not that of a training run");
+  }
+}
+
+Trainer::Trainer(const TrainConfig& config, TrainTask& task, Console& console, RunLog& log,
+                 std::uint32_t data_checksum)
+    : config_(config), task_(task), console_(console), log_(log), optimizer_(task.model(), config) {
+  progress_.data_checksum = data_checksum;
+}
+
+void Trainer::resume(const gma_torch::nn::Checkpoint& checkpoint) {
+  const SavedModel saved = from_checkpoint(checkpoint);
+  const Progress progress = progress_from_json(saved.progress);
+  if (!is_resumable(checkpoint)) {
+    throw InvalidArgument(
+        "the checkpoint holds a model but no optimizer: resume from last.safetensors");
+  }
+  if (progress.data_checksum != progress_.data_checksum) {
+    console_.line(
+        "note: the data is not what it was, so the run goes on but not with the same bits");
+  }
+  optimizer_.load_state(with_prefix(checkpoint, kOptimizerPrefix), progress.step);
+  gma_torch::nn::load_state_dict(task_.model(), saved.weights);
+  set_generator_state(checkpoint.tensors.at(kGeneratorTensor));
+  const std::uint32_t data_checksum = progress_.data_checksum;
+  progress_ = progress;
+  progress_.data_checksum = data_checksum;
+  seconds_before_ = progress.seconds;
+  saved_step_ = progress.step;
+}
+
+Outcome Trainer::run(const StopRequest& stop) {
+  started_ = Clock::now();
+  fraction_before_ = fraction();
+  task_.model().train();
+  if (saved_step_ < 0) save_last();  // so that a run can be taken up again from its first moment
+  while (true) {
+    const bool is_finished = fraction() >= 1.0;
+    const std::int64_t step = progress_.step;
+    const bool is_due = step > 0 && (step % config_.valid_every == 0 || is_finished);
+    const bool was_stopped =
+        (stop && stop()) || (is_due && progress_.validated_step != step && !validate(stop));
+    const bool is_stale = config_.patience > 0 && progress_.stale_validations >= config_.patience;
+    if (was_stopped || is_finished || is_stale || step % config_.save_every == 0) {
+      if (saved_step_ != step) save_last();
+    }
+    if (was_stopped) return Outcome::interrupted;
+    if (is_finished) return Outcome::finished;
+    if (is_stale) return Outcome::no_improvement;
+    train_step();
+  }
+}
+
+double Trainer::tokens_per_second() const {
+  return static_cast<double>(session_tokens_) / std::max(training_seconds_, 1e-9);
+}
+
+double Trainer::seconds() const {
+  return seconds_before_ + std::chrono::duration<double>(Clock::now() - started_).count();
+}
+
+double Trainer::fraction() const {
+  const double of_steps = static_cast<double>(progress_.step) / static_cast<double>(config_.steps);
+  const double of_time = config_.max_minutes > 0 ? seconds() / (60.0 * config_.max_minutes) : 0.0;
+  return std::max(of_steps, of_time);
+}
+
+void Trainer::train_step() {
+  const Clock::time_point begin = Clock::now();
+  const double rate = learning_rate(config_, progress_.step, fraction());
+  double loss = 0.0;
+  for (std::int64_t part = 0; part < config_.grad_accum; ++part) {
+    const TrainTask::BatchLoss batch = task_.loss(progress_.step * config_.grad_accum + part);
+    const torch::Tensor scaled = batch.loss / static_cast<double>(config_.grad_accum);
+    scaled.backward();
+    loss += scaled.item<double>();
+    session_tokens_ += batch.tokens;
+    progress_.tokens += batch.tokens;
+  }
+  if (!std::isfinite(loss)) {
+    throw std::runtime_error(
+        fmt::format("the loss became {} at step {}: try a lower --lr", loss, progress_.step + 1));
+  }
+  const double norm = optimizer_.step(rate);
+  ++progress_.step;
+  training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  report(loss, rate, norm);
+}
+
+void Trainer::report(double loss, double learning_rate, double gradient_norm) {
+  const bool is_logged = progress_.step % config_.log_every == 0 || progress_.step == 1;
+  if (!is_logged && !console_.is_terminal()) return;
+  const double done = fraction();
+  const double session = seconds() - seconds_before_;
+  const StepReport report = {
+      .step = progress_.step,
+      .steps = config_.steps,
+      .fraction = done,
+      .loss = loss,
+      .learning_rate = learning_rate,
+      .tokens_per_second = tokens_per_second(),
+      .seconds_left = session * (1.0 - done) / std::max(done - fraction_before_, 1e-9)};
+  console_.status(progress_bar(report));
+  if (!is_logged) return;
+  if (!console_.is_terminal()) console_.line(progress_line(report));
+  log_.write("train", {{"step", progress_.step},
+                       {"loss", loss},
+                       {"lr", learning_rate},
+                       {"grad_norm", gradient_norm},
+                       {"tokens", progress_.tokens},
+                       {"tokens_per_second", report.tokens_per_second},
+                       {"seconds", seconds()}});
+}
+
+bool Trainer::validate(const StopRequest& stop) {
+  console_.status(fmt::format("step {}  validating", progress_.step));
+  const std::optional<Metrics> metrics = task_.validate(config_.valid_tokens, stop);
+  if (!metrics) return false;
+  progress_.validated_step = progress_.step;
+  saved_step_ = -1;
+  const bool is_best = !progress_.best || metrics->score() < progress_.best->score();
+  progress_.stale_validations = is_best ? 0 : progress_.stale_validations + 1;
+  console_.line(fmt::format("step {}/{}  validation: {}{}", progress_.step, config_.steps,
+                            describe(*metrics), is_best ? "  (best so far)" : ""));
+  nlohmann::ordered_json record = {{"step", progress_.step}};
+  record.update(nlohmann::ordered_json(nlohmann::json(*metrics)));
+  record["is_best"] = is_best;
+  record["seconds"] = seconds();
+  log_.write("valid", record);
+  if (is_best) save_best(*metrics);
+  return true;
+}
+
+void Trainer::save_best(const Metrics& metrics) {
+  progress_.best = metrics;
+  progress_.best_step = progress_.step;
+  progress_.seconds = seconds();
+  SavedModel saved = task_.saved();
+  saved.training_config = to_json(config_);
+  saved.progress = progress_;
+  gma_torch::nn::save_checkpoint(fs::path(config_.out) / kBestCheckpoint, to_checkpoint(saved));
+}
+
+void Trainer::save_last() {
+  progress_.seconds = seconds();
+  SavedModel saved = task_.saved();
+  saved.training_config = to_json(config_);
+  saved.progress = progress_;
+  gma_torch::nn::Checkpoint checkpoint = to_checkpoint(saved);
+  add_with_prefix(optimizer_.state(), kOptimizerPrefix, checkpoint);
+  checkpoint.tensors.emplace(kGeneratorTensor, generator_state());
+  gma_torch::nn::save_checkpoint(fs::path(config_.out) / kLastCheckpoint, checkpoint);
+  saved_step_ = progress_.step;
+}
+
+}  // namespace gma::app

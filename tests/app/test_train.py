@@ -1,0 +1,279 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+"""gma train: what a run leaves behind, resuming, interruptions, kills."""
+
+import gzip
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TINY, command, gma, gma_fails, gma_ok, log_records
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+WIKITEXT = Path(__file__).parents[3] / "shared" / "data" / "wikitext"
+
+
+def metadata(path: Path) -> dict[str, str]:
+    with safe_open(path, "np") as file:
+        return file.metadata()
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    """Same bits in every tensor, same progress but for the time it took."""
+    for name in ("last.safetensors", "best.safetensors"):
+        x, y = load_file(a / name), load_file(b / name)
+        assert x.keys() == y.keys()
+        for key in x:
+            assert x[key].tobytes() == y[key].tobytes(), key
+        left, right = (json.loads(metadata(folder / name)["progress"]) for folder in (a, b))
+        assert left | {"seconds": 0} == right | {"seconds": 0}
+
+
+def start(*args: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def wait_for_step(out: Path, step: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        log = out / "log.jsonl"
+        if log.exists() and f'"step":{step}' in log.read_text():
+            return
+        time.sleep(0.01)
+    pytest.fail(f"the run never came to step {step}: {process.communicate()}")
+
+
+def test_a_run_leaves_checkpoints_and_a_log(lm_run: Path) -> None:
+    last = load_file(lm_run / "last.safetensors")
+    best = load_file(lm_run / "best.safetensors")
+    assert {name.split(".")[0] for name in last} == {"model", "optimizer", "rng"}
+    assert {name.split(".")[0] for name in best} == {"model"}
+    info = metadata(lm_run / "last.safetensors")
+    assert json.loads(info["progress"])["step"] == 20
+    assert json.loads(info["model_config"])["hidden_size"] == 16
+    assert json.loads(info["training_config"])["steps"] == 20
+    assert info["tokenizer"] == "bytes"
+
+    (config,) = log_records(lm_run, "config")
+    assert config["options"]["hidden-size"] == 16
+    assert [r["step"] for r in log_records(lm_run, "train")] == [1, 5, 10, 15, 20]
+    assert all(r["loss"] > 0 and r["lr"] > 0 for r in log_records(lm_run, "train"))
+    assert [r["step"] for r in log_records(lm_run, "valid")] == [10, 20]
+    (final,) = log_records(lm_run, "final")
+    assert 0 < final["bigram_bits_per_byte"] < final["unigram_bits_per_byte"] < 8
+    assert final["tokens_per_second"] > 0 and final["peak_memory_bytes"] > 1e6
+
+
+def test_the_summary_says_what_was_reached(tmp_path: Path, text_file: Path) -> None:
+    out = gma_ok("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY)
+    for words in ("bits per byte", "unigram model", "bigram model", "tokens/s", "peak memory"):
+        assert words in out
+    assert f"gma generate {tmp_path / 'run'}" in out
+    assert "\r" not in out and "\x1b" not in out, "plain lines where there is no terminal"
+
+
+def test_flags_win_over_a_config_file(tmp_path: Path, text_file: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(
+        f'data = ["{text_file}"]\nout = "{tmp_path / "run"}"\nsteps = 3\nlayers = 1\n'
+        "hidden-size = 16\nheads = 2\ncontext = 16\nbatch-size = 2\nrotary = false\nseed = 5\n"
+    )
+    gma_ok("train", "lm", "--config", config, "--steps", 2, "--components=4")
+    (record,) = log_records(tmp_path / "run", "config")
+    options = record["options"]
+    assert (options["steps"], options["seed"], options["components"]) == (2, 5, 4)
+    assert options["rotary"] is False and options["use-short-conv"] is True
+    config.write_text("stepz = 3\n")
+    assert "stepz" in gma_fails(2, "train", "lm", "--config", config, "--data", text_file)
+    config.write_text("steps = 0\n")
+    assert "steps" in gma_fails(2, "train", "lm", "--config", config, "--data", text_file)
+
+
+def test_sentencepiece_is_part_of_the_checkpoint(tmp_path: Path, text_file: Path) -> None:
+    run = tmp_path / "run"
+    gma_ok(
+        *("train", "lm", "--data", text_file, "--out", run, *TINY),
+        *("--tokenizer=sentencepiece", "--vocab-size=300"),
+    )
+    model = load_file(run / "best.safetensors")["tokenizer.model"]
+    assert model.dtype == np.uint8
+    text = gma_ok("generate", run, "--prompt=line ", "--max-tokens=20")
+    assert text.strip()
+
+    # The model inside serves as a tokenizer for other runs.
+    (tmp_path / "pieces.model").write_bytes(model.tobytes())
+    out = gma_ok(
+        *("train", "lm", "--data", text_file, "--out", tmp_path / "other", *TINY),
+        *("--steps=2", "--tokenizer-model", tmp_path / "pieces.model"),
+    )
+    assert "tokenizer sentencepiece" in out
+
+
+def test_classifier_learns(classify_run: Path, labelled_file: Path) -> None:
+    result = json.loads(gma_ok("eval", classify_run, "--data", labelled_file, "--json"))
+    assert result["texts"] == 200
+    assert result["accuracy"] > 0.95
+    with gzip.open(classify_run / "texts.tsv.gz", "wb") as file:
+        file.write(labelled_file.read_bytes())
+    again = json.loads(
+        gma_ok(*("eval", classify_run, "--data", classify_run / "texts.tsv.gz", "--json"))
+    )
+    assert again["loss"] == result["loss"]
+
+
+def test_early_stop(tmp_path: Path, text_file: Path) -> None:
+    out = gma_ok(
+        *("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY),
+        *("--steps=500", "--valid-every=1", "--patience=2", "--lr=1e-12", "--min-lr=1e-12"),
+    )
+    assert "stopped early" in out
+
+
+def test_interrupt_saves_and_resume_gives_the_same_bits(tmp_path: Path, text_file: Path) -> None:
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    options = [*TINY, "--steps=200", "--dropout=0.1", "--attention-dropout=0.1"]
+    gma_ok("train", "lm", "--data", text_file, "--out", straight, *options)
+
+    process = start("train", "lm", "--data", text_file, "--out", stopped, *options)
+    wait_for_step(stopped, 20, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert f"gma train lm --resume {stopped}" in out
+    assert 0 < json.loads(metadata(stopped / "last.safetensors")["progress"])["step"] < 200
+
+    gma_ok("train", "lm", "--resume", stopped)
+    assert_same_run(stopped, straight)
+    steps = [record["step"] for record in log_records(stopped, "train")]
+    assert steps == [record["step"] for record in log_records(straight, "train")]
+
+
+def test_a_run_can_be_lengthened_but_not_reshaped(tmp_path: Path, text_file: Path) -> None:
+    run = tmp_path / "run"
+    gma_ok("train", "lm", "--data", text_file, "--out", run, *TINY, "--steps=4")
+    gma_ok("train", "lm", "--resume", run / "last.safetensors", "--steps=6")
+    assert json.loads(metadata(run / "last.safetensors")["progress"])["step"] == 6
+    assert "--layers" in gma_fails(2, "train", "lm", "--resume", run, "--layers=2")
+    assert "no optimizer" in gma_fails(2, "train", "lm", "--resume", run / "best.safetensors")
+    assert "classify" in gma_fails(2, "train", "classify", "--resume", run)
+    assert "holds a run" in gma_fails(2, "train", "lm", "--data", text_file, "--out", run, *TINY)
+    gma_ok("train", "lm", "--data", text_file, "--out", run, *TINY, "--steps=2", "--overwrite")
+    assert json.loads(metadata(run / "last.safetensors")["progress"])["step"] == 2
+
+
+def test_a_second_interrupt_ends_at_once(tmp_path: Path, text_file: Path) -> None:
+    # One step of this takes minutes.
+    process = start(
+        *("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY),
+        *("--steps=5", "--grad-accum=1000000"),
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "run" / "last.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 130
+
+
+def test_a_killed_run_leaves_a_loadable_checkpoint(tmp_path: Path, text_file: Path) -> None:
+    run = tmp_path / "run"
+    options = [*TINY, "--steps=100000", "--save-every=1", "--valid-every=2", "--valid-tokens=64"]
+    random.seed(1)
+    steps = []
+    first = start("train", "lm", "--data", text_file, "--out", run, *options)
+    wait_for_step(run, 1, first)
+    process = first
+    for _ in range(15):
+        time.sleep(random.uniform(0.0, 0.4))
+        process.kill()
+        process.communicate()
+        for name in ("last.safetensors", "best.safetensors"):
+            if (run / name).exists():
+                load_file(run / name)
+        info = json.loads(gma_ok("info", run / "last.safetensors", "--json"))
+        steps.append(info["checkpoint"]["progress"]["step"])
+        process = start("train", "lm", "--resume", run)
+        deadline = time.monotonic() + 60
+        stamp = (run / "last.safetensors").stat().st_mtime_ns
+        while (run / "last.safetensors").stat().st_mtime_ns == stamp:
+            assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+            time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    assert steps == sorted(steps) and steps[-1] > steps[0]
+
+
+def test_resume_clears_half_written_files(tmp_path: Path, text_file: Path) -> None:
+    run = tmp_path / "run"
+    gma_ok("train", "lm", "--data", text_file, "--out", run, *TINY, "--steps=2")
+    (run / ".last.safetensors.tmp").write_bytes(b"half")
+    gma_ok("train", "lm", "--resume", run, "--steps=3")
+    assert not (run / ".last.safetensors.tmp").exists()
+
+
+@pytest.mark.skipif(not WIKITEXT.exists(), reason=f"no {WIKITEXT}")
+def test_wikitext_files_as_they_come(tmp_path: Path) -> None:
+    out = gma_ok(
+        *("train", "lm", "--data", WIKITEXT / "wt2.valid.tokens.gz"),
+        *("--valid-data", WIKITEXT / "wt2.test.tokens.gz", "--out", tmp_path / "run", *TINY),
+        *("--steps=2", "--valid-tokens=2000", "--patience=1", "--context=128"),
+    )
+    assert "1.1M tokens to train on" in out
+    evaluation = json.loads(
+        gma_ok(
+            *("eval", tmp_path / "run", "--data", WIKITEXT / "wt2.test.tokens.gz", "--json"),
+            *("--context=512",),
+        )
+    )
+    assert evaluation["words"] == 245569, "the count that papers use"
+
+
+def test_the_terminal_shows_a_bar(tmp_path: Path, text_file: Path) -> None:
+    pty = pytest.importorskip("pty")
+    import os
+
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        command("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY),
+        stdout=follower,
+        stderr=subprocess.PIPE,
+    )
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            block = os.read(leader, 4096)
+        except OSError:  # the other end was closed
+            break
+        if not block:
+            break
+        shown += block
+    os.close(leader)
+    assert process.wait() == 0, process.stderr.read()
+    assert b"[##" in shown and b" left" in shown and b"\r" in shown
+
+
+def test_too_little_memory_is_one_line(tmp_path: Path, text_file: Path) -> None:
+    message = gma_fails(
+        *(1, "train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY),
+        *("--hidden-size=4000000", "--heads=1"),
+    )
+    assert message == "out of memory"
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path, text_file: Path) -> None:
+    result = gma(
+        *("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY),
+        *("--lr=1e30", "--clip=0", "--warmup=0"),
+    )
+    assert result.returncode == 1
+    assert "try a lower --lr" in result.stderr and len(result.stderr.splitlines()) == 1
