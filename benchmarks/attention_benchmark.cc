@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gma/gma.h"
+#include "machine.h"
 
 namespace {
 
@@ -118,10 +119,23 @@ void step(benchmark::State& state) {
                       .means = mixture.means.view,
                       .variances = mixture.variances.view,
                       .prior_logits = mixture.prior_logits.view,
-                      .state = {s.view, z.view}},
+                      .state = {s.view, z.view},
+                      .executor = gma::serial_executor()},
                      output.view);
   }
   count(state, 1, 12 * kSize);
+}
+
+/// What a step cannot do without: reading its mixture and its state.
+void step_data(benchmark::State& state) {
+  const Mixture mixture;
+  const Array<4> s({1, kHeads, kComponents, kSize}, 0, 1);
+  for (auto _ : state) {
+    for (const auto* elements :
+         {&mixture.means.elements, &mixture.variances.elements, &s.elements}) {
+      benchmark::DoNotOptimize(gma::benchmarks::sum(*elements));
+    }
+  }
 }
 
 void sequences(benchmark::internal::Benchmark* bench) {
@@ -131,6 +145,7 @@ void sequences(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK(forward)->Apply(sequences);
 BENCHMARK(forward_and_backward)->Apply(sequences);
-BENCHMARK(step)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK(step)->Unit(benchmark::kNanosecond)->UseRealTime();
+BENCHMARK(step_data)->Unit(benchmark::kNanosecond)->UseRealTime();
 
 }  // namespace

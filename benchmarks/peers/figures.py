@@ -1,0 +1,236 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+"""The figures that the kernels are held to, each a ratio of times taken in one run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from peers import attention
+from peers.measure import Timing, interleaved
+
+Attention = Callable[[Tensor, Tensor, Tensor, attention.Mixture, bool], Tensor]
+
+HEADS, COMPONENTS, SIZE = 8, 128, 64
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`value` is the ratio of best times, `low` and `high` those of the other rounds."""
+
+    name: str
+    goal: float | None
+    value: float
+    low: float
+    high: float
+    detail: str
+
+    def row(self) -> str:
+        goal = "" if self.goal is None else f"{self.goal:g}"
+        met = "" if self.goal is None else ("yes" if self.value >= self.goal else "no")
+        return (
+            f"| {self.name} | {goal} | {self.value:.2f} | {self.low:.2f} to {self.high:.2f} "
+            f"| {met} | {self.detail} |"
+        )
+
+
+def ratio(name: str, goal: float | None, above: Timing, below: Timing, factor: float = 1.0,
+          detail: str = "") -> Figure:
+    """factor * above / below."""
+    middle = factor * above.median / below.median
+    best = factor * above.best / below.best
+    worst = factor * above.worst / below.worst
+    return Figure(name, goal, best, min(middle, worst, best), max(middle, worst, best), detail)
+
+
+class Problem:
+    """One set of inputs; `run(f)` is forward, or forward and backward, through f."""
+
+    def __init__(self, tokens: int, heads: int = HEADS, components: int = COMPONENTS,
+                 size: int = SIZE, dtype: torch.dtype = torch.float32) -> None:
+        torch.manual_seed(0)
+        self.inputs = [torch.randn(1, tokens, heads, size).to(dtype) for _ in range(3)]
+        self.mixture = attention.make_mixture(heads, components, size)
+        self.upstream = torch.randn(1, tokens, heads, size).to(dtype)
+
+    def run(self, f: Attention, causal: bool, backward: bool) -> Callable[[], object]:
+        def forward() -> Tensor:
+            with torch.no_grad():
+                return f(*self.inputs, self.mixture, causal)
+
+        def forward_and_backward() -> None:
+            inputs = [x.detach().requires_grad_() for x in self.inputs]
+            mixture = attention.Mixture(
+                *(x.detach().requires_grad_() for x in self.mixture.tensors())
+            )
+            f(*inputs, mixture, causal).backward(self.upstream)
+
+        return forward_and_backward if backward else forward
+
+    def check(self, f: Attention, causal: bool, tolerance: float) -> None:
+        """Raises unless `f` agrees with the careful version: no time of a wrong result is printed."""
+        with torch.no_grad():
+            expected = attention.careful(*self.inputs, self.mixture, causal)
+            error = (f(*self.inputs, self.mixture, causal) - expected).abs().max()
+        if not error <= tolerance * expected.abs().max():
+            raise AssertionError(f"{f.__name__}: differs from the careful version by {error:.1e}")
+
+
+def sgemm() -> Callable[[], object]:
+    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    return lambda: a @ b
+
+
+SGEMM_FLOPS = 2.0 * 2048**3
+
+
+def rate_figures(rounds: int) -> list[Figure]:
+    problem = Problem(8192)
+    for causal in (False, True):
+        problem.check(attention.gma, causal, 1e-3)
+    times = interleaved(
+        {
+            "sgemm": sgemm(),
+            "forward": problem.run(attention.gma, False, False),
+            "both": problem.run(attention.gma, False, True),
+            "causal": problem.run(attention.gma, True, True),
+            "careful": problem.run(attention.careful, False, True),
+            "careful causal": problem.run(attention.careful, True, True),
+        },
+        rounds,
+    )
+
+    def rate(name: str, goal: float, timing: Timing, backward: bool) -> Figure:
+        work = attention.useful_flops(8192, HEADS, COMPONENTS, SIZE, backward)
+        gflops = work / timing.best / 1e9
+        return ratio(name, goal, times["sgemm"], timing, work / SGEMM_FLOPS,
+                     f"{gflops:.1f} GF/s; sgemm {SGEMM_FLOPS / times['sgemm'].best / 1e9:.1f}")
+
+    return [
+        rate("bidirectional forward, N=8192: rate over sgemm", 0.95, times["forward"], False),
+        rate("bidirectional forward + backward, N=8192: rate over sgemm", 0.80, times["both"], True),
+        rate("causal forward + backward, N=8192: rate over sgemm", 0.65, times["causal"], True),
+        ratio("careful PyTorch, bidirectional, N=8192", 2, times["careful"], times["both"]),
+        ratio("careful PyTorch, causal, N=8192", 2, times["careful causal"], times["causal"]),
+    ]
+
+
+def sdpa_figures(rounds: int) -> list[Figure]:
+    goals = {(512, False): 1.2, (1024, False): 2.4, (8192, False): 18.0,
+             (1024, True): 1.0, (2048, True): 2.0, (8192, True): 8.0}
+    figures = []
+    for (tokens, causal), goal in goals.items():
+        problem = Problem(tokens)
+        times = interleaved(
+            {
+                "gma": problem.run(attention.gma, causal, True),
+                "sdpa": problem.run(attention.sdpa, causal, True),
+            },
+            rounds if tokens > 4096 else 4 * rounds,
+        )
+        kind = "causal" if causal else "bidirectional"
+        figures.append(
+            ratio(f"SDPA, {kind}, forward + backward, N={tokens}", goal, times["sdpa"],
+                  times["gma"], detail=f"{times['gma'].best * 1e3:.1f} ms against "
+                                       f"{times['sdpa'].best * 1e3:.1f} ms")
+        )
+    return figures
+
+
+def plain_figure(rounds: int) -> list[Figure]:
+    problem = Problem(4096, heads=4, components=64)
+    problem.check(attention.gma, True, 1e-3)
+    times = interleaved(
+        {
+            "gma": problem.run(attention.gma, True, True),
+            "plain": problem.run(attention.plain, True, True),
+        },
+        max(2, rounds // 2),
+    )
+    return [ratio("plain PyTorch, causal, H=4, K=64, N=4096", 80, times["plain"], times["gma"])]
+
+
+def thread_figure(rounds: int) -> list[Figure]:
+    problem = Problem(131072, heads=1)
+    threads = torch.get_num_threads()
+    figures = []
+    for causal in (False, True):
+        run = problem.run(attention.gma, causal, True)
+
+        def with_threads(count: int) -> Callable[[], object]:
+            def body() -> None:
+                torch.set_num_threads(count)
+                run()
+
+            return body
+
+        times = interleaved({"one": with_threads(1), "all": with_threads(threads)}, rounds)
+        torch.set_num_threads(threads)
+        kind = "causal" if causal else "bidirectional"
+        figures.append(ratio(f"parallel efficiency, B=H=1, N=131072, {kind}, {threads} threads",
+                             0.85, times["one"], times["all"], 1 / threads))
+    return figures
+
+
+def scaling_figure(rounds: int, longest: int) -> list[Figure]:
+    """Time per token at 8192 tokens over that at `longest`: 1 is linear."""
+    figures = []
+    for causal in (False, True):
+        runs = {str(n): Problem(n, heads=1).run(attention.gma, causal, True)
+                for n in (8192, longest)}
+        times = interleaved(runs, rounds)
+        kind = "causal" if causal else "bidirectional"
+        figures.append(ratio(f"time per token, N=8192 over N={longest}, H=1, {kind}", 0.9,
+                             times["8192"], times[str(longest)], longest / 8192))
+    return figures
+
+
+def half_figure(rounds: int) -> list[Figure]:
+    single, half = Problem(8192), Problem(8192, dtype=torch.bfloat16)
+    times = interleaved(
+        {
+            "fp32": single.run(attention.gma, False, True),
+            "bf16": half.run(attention.gma, False, True),
+        },
+        rounds,
+    )
+    return [ratio("bfloat16 against float32, forward + backward, N=8192", 1.0, times["fp32"],
+                  times["bf16"])]
+
+
+def step_figure(kernels: Path) -> list[Figure]:
+    """From the C++ benchmark: the step, and reading what it must read from cache."""
+    command = [kernels, "--benchmark_filter=^step", "--benchmark_repetitions=5",
+               "--benchmark_format=json"]
+    report = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    times: dict[str, list[float]] = {}
+    for entry in report["benchmarks"]:
+        if entry["run_type"] == "iteration":
+            times.setdefault(entry["run_name"], []).append(entry["real_time"])
+    timing = {name: Timing(min(t), sorted(t)[len(t) // 2], max(t)) for name, t in times.items()}
+    step = timing["step/real_time"]
+    return [ratio("decoding step, B=1: time to read its data over its time", 0.5,
+                  timing["step_data/real_time"], step, detail=f"{step.best / 1e3:.1f} us a step")]
+
+
+def memory_figure(tokens: int) -> list[Figure]:
+    """Peak beside inputs, outputs and gradients, in a process of its own, as a share of them."""
+    figures = []
+    for causal in (False, True):
+        command = [sys.executable, "-m", "peers.memory", str(tokens), str(int(causal))]
+        share = float(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+        kind = "causal" if causal else "bidirectional"
+        figures.append(Figure(f"0.15 over the share of extra memory, N={tokens}, H=1, {kind}", 1.0,
+                              0.15 / share, 0.15 / share, 0.15 / share, f"{share:.1%} of the data"))
+    return figures
+
+
+def as_json(figures: list[Figure]) -> list[dict[str, object]]:
+    return [asdict(figure) for figure in figures]

@@ -1,0 +1,90 @@
+# Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+"""Measures gma against its peers: figures as ratios within one run, and curves over the length.
+
+Prints Markdown tables; with --out DIR also writes figures.json, curves.json and curves.svg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+os.environ["PYTHONPATH"] = str(ROOT / "benchmarks")
+
+import torch  # noqa: E402
+
+from peers import curves, figures  # noqa: E402
+
+KERNELS = ROOT / "build" / "benchmarks" / "gma_benchmarks"
+
+
+def machine() -> str:
+    model = platform.processor()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":")[1].strip()
+            break
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True,
+                            text=True, check=False).stdout.strip()
+    peak = json.loads(
+        subprocess.run([KERNELS, "--benchmark_filter=^fma_peak", "--benchmark_format=json"],
+                       capture_output=True, check=True).stdout)["benchmarks"][0]
+    return (f"{model}, {torch.get_num_threads()} threads, torch {torch.__version__}, commit {commit}; "
+            f"FMA peak of one thread {peak['flop/s'] / 1e9:.1f} GF/s ({peak['label']})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true",
+                        help="a million tokens, more rounds, longer curves")
+    parser.add_argument("--out", type=Path, help="folder for JSON and the picture")
+    parser.add_argument("--only", choices=["figures", "curves"], help="one of the two parts")
+    arguments = parser.parse_args()
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    rounds = 9 if arguments.full else 5
+    longest = 1_048_576 if arguments.full else 131_072
+    print(machine(), flush=True)
+
+    if arguments.only != "curves":
+        groups = [
+            lambda: figures.rate_figures(rounds),
+            lambda: figures.sdpa_figures(rounds),
+            lambda: figures.plain_figure(rounds),
+            lambda: figures.thread_figure(rounds),
+            lambda: figures.scaling_figure(3, longest),
+            lambda: figures.half_figure(rounds),
+            lambda: figures.step_figure(KERNELS),
+            lambda: figures.memory_figure(longest),
+        ]
+        print("\n| figure | goal | reached | range | met | |\n|---|---|---|---|---|---|")
+        reached = []
+        for group in groups:
+            for figure in group():
+                print(figure.row(), flush=True)
+                reached.append(figure)
+        if arguments.out:
+            text = json.dumps(figures.as_json(reached), indent=1)
+            (arguments.out / "figures.json").write_text(text + "\n")
+
+    if arguments.only != "figures":
+        lengths = [2**p for p in range(8, 18 if arguments.full else 15)]
+        result = {}
+        for kind, causal in (("bidirectional", False), ("causal", True)):
+            print(f"\n{kind}, forward + backward, H=8, K=128, D=Dv=64:")
+            result[kind] = curves.measure(lengths, causal, 3, 16384 if arguments.full else 4096)
+            print(f"  crossover with SDPA: N = {curves.crossover(result[kind])}")
+        if arguments.out:
+            curves.save(result, arguments.out / "curves.json")
+            curves.draw(result, arguments.out / "curves.svg")
+
+
+if __name__ == "__main__":
+    main()
