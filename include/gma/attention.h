@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include "gma/half.h"
 #include "gma/parallel.h"
 #include "gma/view.h"
 
@@ -42,7 +43,7 @@ struct State {
   }
 };
 
-/// Everything the operator reads. T is float or double; A = accumulate_t<T>.
+/// Everything the operator reads. T is float, double, bfloat16 or float16; A = accumulate_t<T>.
 ///
 /// Hq must be a multiple of Hk; query head h belongs to key head h / (Hq / Hk) and shares its
 /// mixture. `variances` are sigma^2 > 0, already through softplus and floor. `prior_logits` are
@@ -62,13 +63,13 @@ struct AttentionArgs {
   bool is_causal = false;
   /// (B, Tk), true = keep; absent keeps all. Left out of both S and Z by selection: whatever a
   /// masked key or value holds, NaN included, has no effect.
-  View<const bool, 2> key_padding_mask;
+  View<const bool, 2> key_padding_mask = {};
   /// Boundaries of sequences packed along T with B = 1: from 0, non-decreasing, to T. Both or
   /// neither; empty means not packed. They win over key_padding_mask.
-  std::span<const std::int64_t> cu_seqlens_q;
-  std::span<const std::int64_t> cu_seqlens_k;
+  std::span<const std::int64_t> cu_seqlens_q = {};
+  std::span<const std::int64_t> cu_seqlens_k = {};
   /// Added to every read as if its keys came before the first; absent means zero.
-  State<const A> initial_state;
+  State<const A> initial_state = {};
   /// Added to the normaliser: o_i = n_i / (s_i + eps). Where s_i + eps is 0 the output is 0.
   double eps = 1e-6;
   /// Probability with which each responsibility is dropped (the others grow by 1/(1-p)), decided by
@@ -78,7 +79,7 @@ struct AttentionArgs {
 
   Backend backend = Backend::automatic;
   /// Absent (`run` empty) means openmp_executor().
-  Executor executor;
+  Executor executor = {};
 };
 
 /// What forward keeps for backward beside its inputs and output. Never of size N x K: one
@@ -104,9 +105,9 @@ template <class T>
 struct AttentionOutputs {
   using A = accumulate_t<T>;
 
-  View<T, 4> output;     ///< (B, Tq, Hq, Dv)
-  State<A> final_state;  ///< optional
-  Saved<A> saved;        ///< optional; needed for backward
+  View<T, 4> output;          ///< (B, Tq, Hq, Dv)
+  State<A> final_state = {};  ///< optional
+  Saved<A> saved = {};        ///< optional; needed for backward
 };
 
 /// What backward is given beside AttentionArgs.
@@ -114,10 +115,10 @@ template <class T>
 struct AttentionUpstream {
   using A = accumulate_t<T>;
 
-  View<const T, 4> output;          ///< as forward wrote it
-  Saved<const A> saved;             ///< as forward wrote it
-  View<const T, 4> grad_output;     ///< (B, Tq, Hq, Dv)
-  State<const A> grad_final_state;  ///< optional; absent means zero
+  View<const T, 4> output;               ///< as forward wrote it
+  Saved<const A> saved;                  ///< as forward wrote it
+  View<const T, 4> grad_output;          ///< (B, Tq, Hq, Dv)
+  State<const A> grad_final_state = {};  ///< optional; absent means zero
 };
 
 /// What backward writes (it overwrites, it does not add). Any of them may be absent; what is absent
@@ -126,13 +127,13 @@ template <class T>
 struct AttentionGradients {
   using A = accumulate_t<T>;
 
-  View<T, 4> query;  ///< as AttentionArgs::query, and so on
-  View<T, 4> key;
-  View<T, 4> value;
-  View<A, 3> means;
-  View<A, 3> variances;  ///< with respect to sigma^2
-  View<A, 2> prior_logits;
-  State<A> initial_state;
+  View<T, 4> query = {};  ///< as AttentionArgs::query, and so on
+  View<T, 4> key = {};
+  View<T, 4> value = {};
+  View<A, 3> means = {};
+  View<A, 3> variances = {};  ///< with respect to sigma^2
+  View<A, 2> prior_logits = {};
+  State<A> initial_state = {};
 };
 
 /// Every causal segment but the last of its sequence has at least this many tokens: what bounds
@@ -170,7 +171,7 @@ struct StepArgs {
   State<A> state;                 ///< updated in place
   double eps = 1e-6;
   Backend backend = Backend::automatic;
-  Executor executor;
+  Executor executor = {};
 };
 
 /// Adds the token to the state, then reads with its query: the causal pass, one token at a time.
@@ -182,11 +183,11 @@ void step(const StepArgs<T>& args, const View<T, 3>& output);
 template <class T>
 struct AttentionOptions {
   bool is_causal = false;
-  View<const bool, 2> key_padding_mask;
-  std::span<const std::int64_t> cu_seqlens_q;
-  std::span<const std::int64_t> cu_seqlens_k;
-  State<const accumulate_t<T>> initial_state;
-  State<accumulate_t<T>> final_state;  ///< written where present
+  View<const bool, 2> key_padding_mask = {};
+  std::span<const std::int64_t> cu_seqlens_q = {};
+  std::span<const std::int64_t> cu_seqlens_k = {};
+  State<const accumulate_t<T>> initial_state = {};
+  State<accumulate_t<T>> final_state = {};  ///< written where present
   double eps = 1e-6;
 };
 

@@ -3,6 +3,7 @@
 
 #include "gma/attention.h"    // IWYU pragma: export
 #include "gma/error.h"        // IWYU pragma: export
+#include "gma/half.h"         // IWYU pragma: export
 #include "gma/parallel.h"     // IWYU pragma: export
 #include "gma/safetensors.h"  // IWYU pragma: export
 #include "gma/version.h"      // IWYU pragma: export

@@ -96,7 +96,18 @@ struct Backward {
         dropout(args.dropout_p, args.dropout_seed),
         mixtures(args.means, args.variances, args.prior_logits, args.executor),
         moments(std::max(plan.queries.num_batches(), plan.keys.num_batches()), extents),
-        grad_states(plan.queries.num_segments(), extents) {}
+        grad_states(plan.queries.num_segments(), extents),
+        live_tokens_(static_cast<std::size_t>(plan.num_sequences() * extents.num_heads)) {
+    for (std::int64_t i = 0; i < plan.num_sequences() * extents.num_heads; ++i) {
+      live_tokens_[i] = count_live_tokens(i / extents.num_heads, i % extents.num_heads);
+    }
+  }
+
+  /// Tokens of a causal sequence past which no gradient comes from: their keys reach no query that
+  /// has one. They are left out by selection, and may hold anything.
+  std::int64_t live_tokens(std::int64_t sequence, std::int64_t h) const {
+    return live_tokens_[sequence * extents.num_heads + h];
+  }
 
   /// S or Z that forward saved for a segment or sequence.
   const A* saved_s(std::int64_t index, std::int64_t h) const {
@@ -118,6 +129,26 @@ struct Backward {
   MomentArray<A> moments;
   /// dS and dZ: of each query segment on its own; when causal, then of all that comes after it.
   StateArray<A> grad_states;
+
+ private:
+  std::int64_t count_live_tokens(std::int64_t index, std::int64_t h) const {
+    const Sequence& sequence = plan.sequences[index];
+    std::int64_t count = sequence.num_queries();
+    if (!args.is_causal || upstream.grad_final_state) return count;
+    const auto has_gradient = [&](std::int64_t i) {
+      for (std::int64_t hq = h * extents.group; hq < (h + 1) * extents.group; ++hq) {
+        for (std::int64_t e = 0; e < extents.value_dim; ++e) {
+          const T value = upstream.grad_output(sequence.batch, sequence.q_begin + i, hq, e);
+          if (static_cast<A>(value) != 0) return true;
+        }
+      }
+      return false;
+    };
+    while (count > 0 && !has_gradient(count - 1)) --count;
+    return count;
+  }
+
+  std::vector<std::int64_t> live_tokens_;
 };
 
 /// Workspace of one task at a time.
@@ -224,6 +255,12 @@ class BackwardWorker {
     const TileRange range{sequence.batch, sequence.k_begin + begin, h, count};
     bool buffer[kTileTokens];
     const bool* keep = kept_keys(args, range, buffer);
+    const std::int64_t live = shared_.live_tokens(sequence_index, h) - begin;
+    if (args.is_causal && live < count) {
+      if (keep == nullptr) std::fill_n(buffer, count, true);
+      std::fill(buffer + std::max<std::int64_t>(live, 0), buffer + count, false);
+      keep = buffer;
+    }
     keys_.route(shared_.mixtures.head(h), args.key, range, keep,
                 {sequence_index, h, Side::key, begin});
     values_.load(args.value, range, keep);
@@ -261,12 +298,8 @@ class BackwardWorker {
     const A inverse = inverse_normalizer(s, shared_.args.eps);
     A* dn = grad_numerators_.row(i);
     const A* o = output_.row(i);
-    A ds = 0;
-    for (std::int64_t e = 0; e < output_.dim; ++e) {
-      dn[e] *= inverse;
-      ds -= dn[e] * o[e];
-    }
-    grad_numerators_.last.data()[i] = ds;
+    for (std::int64_t e = 0; e < output_.dim; ++e) dn[e] *= inverse;
+    grad_numerators_.last.data()[i] = -dot(dn, o, output_.dim);
   }
 
   /// What the tile's own keys add: sum over j <= i of (dn_i . v_j + ds_i) Gamma_K(j, k).
@@ -428,6 +461,16 @@ void backward_double(const AttentionArgs<double>& args, const AttentionUpstream<
                      const AttentionGradients<double>& gradients) {
   run_backward(args, upstream, gradients);
 }
+void backward_bfloat16(const AttentionArgs<bfloat16>& args,
+                       const AttentionUpstream<bfloat16>& upstream,
+                       const AttentionGradients<bfloat16>& gradients) {
+  run_backward(args, upstream, gradients);
+}
+void backward_float16(const AttentionArgs<float16>& args,
+                      const AttentionUpstream<float16>& upstream,
+                      const AttentionGradients<float16>& gradients) {
+  run_backward(args, upstream, gradients);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gma::cpu
@@ -438,6 +481,8 @@ namespace gma::cpu {
 
 HWY_EXPORT(backward_float);
 HWY_EXPORT(backward_double);
+HWY_EXPORT(backward_bfloat16);
+HWY_EXPORT(backward_float16);
 
 template <>
 void backward(const AttentionArgs<float>& args, const AttentionUpstream<float>& upstream,
@@ -448,6 +493,16 @@ template <>
 void backward(const AttentionArgs<double>& args, const AttentionUpstream<double>& upstream,
               const AttentionGradients<double>& gradients) {
   HWY_DYNAMIC_DISPATCH(backward_double)(args, upstream, gradients);
+}
+template <>
+void backward(const AttentionArgs<bfloat16>& args, const AttentionUpstream<bfloat16>& upstream,
+              const AttentionGradients<bfloat16>& gradients) {
+  HWY_DYNAMIC_DISPATCH(backward_bfloat16)(args, upstream, gradients);
+}
+template <>
+void backward(const AttentionArgs<float16>& args, const AttentionUpstream<float16>& upstream,
+              const AttentionGradients<float16>& gradients) {
+  HWY_DYNAMIC_DISPATCH(backward_float16)(args, upstream, gradients);
 }
 
 }  // namespace gma::cpu

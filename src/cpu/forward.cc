@@ -273,6 +273,13 @@ void forward_float(const AttentionArgs<float>& args, const AttentionOutputs<floa
 void forward_double(const AttentionArgs<double>& args, const AttentionOutputs<double>& outputs) {
   run_forward(args, outputs);
 }
+void forward_bfloat16(const AttentionArgs<bfloat16>& args,
+                      const AttentionOutputs<bfloat16>& outputs) {
+  run_forward(args, outputs);
+}
+void forward_float16(const AttentionArgs<float16>& args, const AttentionOutputs<float16>& outputs) {
+  run_forward(args, outputs);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gma::cpu
@@ -283,6 +290,8 @@ namespace gma::cpu {
 
 HWY_EXPORT(forward_float);
 HWY_EXPORT(forward_double);
+HWY_EXPORT(forward_bfloat16);
+HWY_EXPORT(forward_float16);
 
 template <>
 void forward(const AttentionArgs<float>& args, const AttentionOutputs<float>& outputs) {
@@ -291,6 +300,14 @@ void forward(const AttentionArgs<float>& args, const AttentionOutputs<float>& ou
 template <>
 void forward(const AttentionArgs<double>& args, const AttentionOutputs<double>& outputs) {
   HWY_DYNAMIC_DISPATCH(forward_double)(args, outputs);
+}
+template <>
+void forward(const AttentionArgs<bfloat16>& args, const AttentionOutputs<bfloat16>& outputs) {
+  HWY_DYNAMIC_DISPATCH(forward_bfloat16)(args, outputs);
+}
+template <>
+void forward(const AttentionArgs<float16>& args, const AttentionOutputs<float16>& outputs) {
+  HWY_DYNAMIC_DISPATCH(forward_float16)(args, outputs);
 }
 
 }  // namespace gma::cpu

@@ -90,15 +90,10 @@ void logits(const HeadMixture<A>& mixture, const A* x_t, std::int64_t tokens, A*
   for (; i < tokens; i += kLanes<A>) logits_columns<1>(mixture, x_t + i, logits_t + i);
 }
 
-/// Softmax over components, in place; columns of tokens past `count` or not kept become 0.
+/// Softmax over components, in place; columns of tokens whose `kept` is 0 rather than 1 become 0.
 template <class A>
-void softmax(std::int64_t num_components, std::int64_t tokens, std::int64_t count, const bool* keep,
-             A* gamma_t) {
+void softmax(std::int64_t num_components, std::int64_t tokens, const A* kept, A* gamma_t) {
   const Tag<A> d;
-  HWY_ALIGN A kept[kTileTokens];
-  for (std::int64_t i = 0; i < tokens; ++i) {
-    kept[i] = i < count && (keep == nullptr || keep[i]) ? A{1} : A{0};
-  }
   for (std::int64_t i = 0; i < tokens; i += kLanes<A>) {
     A* column = gamma_t + i;
     Vec<A> largest = hn::Load(d, column);
@@ -145,17 +140,20 @@ void drop(const Dropout& dropout, const TileOrigin& origin, std::int64_t num_com
 }
 
 /// Through the softmax: dl_k = w_k g_k - gamma_k sum_k w_k g_k, in place of g; `weights_t` is gamma
-/// after dropout (or gamma itself). Adds each row's sum to grad_logits, unless it is null.
+/// after dropout (or gamma itself). Adds each row's sum to grad_logits. Tokens that are not kept
+/// get 0 by selection, for their g may be NaN.
 template <class A>
-void softmax_backward(std::int64_t num_components, std::int64_t tokens, const A* gamma_t,
-                      const A* weights_t, A* grad_t, A* grad_logits) {
+void softmax_backward(std::int64_t num_components, std::int64_t tokens, const A* kept,
+                      const A* gamma_t, const A* weights_t, A* grad_t, A* grad_logits) {
   const Tag<A> d;
   HWY_ALIGN A mean[kTileTokens];
   for (std::int64_t i = 0; i < tokens; i += kLanes<A>) {
+    const auto is_kept = hn::Gt(hn::Load(d, kept + i), hn::Zero(d));
     Vec<A> sum = hn::Zero(d);
     for (std::int64_t k = 0; k < num_components; ++k) {
       const std::int64_t at = k * kTokenStride<A> + i;
-      const Vec<A> g = hn::Mul(hn::Load(d, weights_t + at), hn::Load(d, grad_t + at));
+      const Vec<A> product = hn::Mul(hn::Load(d, weights_t + at), hn::Load(d, grad_t + at));
+      const Vec<A> g = hn::IfThenElseZero(is_kept, product);
       hn::Store(g, d, grad_t + at);
       sum = hn::Add(sum, g);
     }

@@ -86,6 +86,7 @@ class RoutedTile {
   RoutedTile(const Extents& extents, const Dropout& dropout)
       : dropout_(dropout),
         x_(extents.dim),
+        kept_(kTileTokens),
         gamma_t_(extents.num_components * kTokenStride<A>),
         dropped_t_(dropout.active() ? gamma_t_.size() : 0) {}
 
@@ -97,7 +98,10 @@ class RoutedTile {
     x_.make_transpose(range.count);
     tokens_ = padded_tokens<A>(range.count);
     logits(mixture, x_.rows_t.data(), tokens_, gamma_t_.data());
-    softmax(mixture.num_components, tokens_, range.count, keep, gamma_t_.data());
+    for (std::int64_t i = 0; i < tokens_; ++i) {
+      kept_.data()[i] = i < range.count && (keep == nullptr || keep[i]) ? A{1} : A{0};
+    }
+    softmax(mixture.num_components, tokens_, kept_.data(), gamma_t_.data());
     if (dropout_.active()) {
       drop(dropout_, origin, mixture.num_components, tokens_, gamma_t_.data(), dropped_t_.data());
     }
@@ -114,14 +118,15 @@ class RoutedTile {
   /// moments.
   void backward(const HeadMixture<A>& mixture, std::int64_t count, A* grad_t,
                 const Moments<A>& moments, RowTile<A>& dx) const {
-    softmax_backward(mixture.num_components, tokens_, gamma_t_.data(), weights_t(), grad_t,
-                     moments.zeroth);
+    softmax_backward(mixture.num_components, tokens_, kept_.data(), gamma_t_.data(), weights_t(),
+                     grad_t, moments.zeroth);
     density_backward(mixture, count, grad_t, x_.const_view(), moments, dx.view());
   }
 
  private:
   const Dropout& dropout_;
   RowTile<A> x_;
+  AlignedArray<A> kept_;  ///< 1 where a token takes part, otherwise 0
   AlignedArray<A> gamma_t_;
   AlignedArray<A> dropped_t_;
   std::int64_t tokens_ = 0;
@@ -214,11 +219,11 @@ void for_tiles(const Segment& segment, std::int64_t tile_tokens, const Task& tas
   }
 }
 
-/// 1 / (s + eps), and 0 where that is not positive.
+/// 1 / (s + eps), and 0 where s + eps is 0.
 template <class A>
 A inverse_normalizer(A s, double eps) {
   const A denominator = s + static_cast<A>(eps);
-  return denominator > 0 || denominator != denominator ? 1 / denominator : A{0};
+  return denominator == 0 ? A{0} : 1 / denominator;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -13,6 +13,7 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -31,14 +32,14 @@ using Vec = hn::Vec<Tag<A>>;
 template <class A>
 inline constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<A>()));
 
-/// exp(x) for x <= 0; relative error below 2 ulp where the result is normal, 0 below. -inf gives 0,
-/// NaN stays NaN. x = n log 2 + r with |r| <= log(2)/2, and exp(r) by its Taylor polynomial of
-/// degree 7, whose remainder is below 2^-27.
+/// exp(x) for x <= 0. In float the error is below 2 ulp for x >= -87, and the result 0 below. -inf
+/// gives 0, NaN stays NaN. x = n log 2 + r with |r| <= log(2)/2, and exp(r) by its Taylor
+/// polynomial of degree 7, whose remainder is below 2^-27.
 template <class A>
 HWY_INLINE Vec<A> exp_nonpositive(Vec<A> x) {
   const Tag<A> d;
   if constexpr (std::is_same_v<A, double>) {
-    return hn::Exp(d, x);
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
   } else {
     const hn::RebindToSigned<Tag<A>> di;
     const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504088896341F)));
@@ -54,9 +55,32 @@ HWY_INLINE Vec<A> exp_nonpositive(Vec<A> x) {
     p = hn::MulAdd(p, r, hn::Set(d, 0.5F));
     p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
     p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
-    const auto scaled = hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(n));
-    return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0F)), hn::BitCast(d, scaled));
+    // Multiplied rather than added to the exponent, so that NaN stays NaN.
+    const Vec<A> power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0F)), hn::Mul(p, power));
   }
+}
+
+/// to[i] = from[i], converted; `to` and `from` are contiguous.
+template <class T, class A>
+void convert_row(const T* from, std::int64_t count, A* to) {
+  std::int64_t i = 0;
+  if constexpr (std::is_same_v<T, float16>) {
+    const Tag<float> d;
+    const hn::Rebind<hwy::float16_t, Tag<float>> dh;
+    for (; i + kLanes<float> <= count; i += kLanes<float>) {
+      const auto* half = reinterpret_cast<const hwy::float16_t*>(from + i);
+      hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, half)), d, to + i);
+    }
+  } else if constexpr (std::is_same_v<A, float16>) {
+    const Tag<float> d;
+    const hn::Rebind<hwy::float16_t, Tag<float>> dh;
+    for (; i + kLanes<float> <= count; i += kLanes<float>) {
+      hn::StoreU(hn::DemoteTo(dh, hn::LoadU(d, from + i)), dh,
+                 reinterpret_cast<hwy::float16_t*>(to + i));
+    }
+  }
+  for (; i < count; ++i) to[i] = static_cast<A>(from[i]);
 }
 
 /// Copies `count` tokens of `dim` elements into padded rows. Elements past `dim`, tokens past
@@ -67,17 +91,16 @@ void pack_rows(const T* from, std::int64_t token_stride, std::int64_t element_st
                A* to, std::int64_t to_stride) {
   for (std::int64_t i = 0; i < padded_count; ++i) {
     A* row = to + i * to_stride;
-    std::int64_t filled = 0;
-    if (i < count && (keep == nullptr || keep[i])) {
+    const bool filled = i < count && (keep == nullptr || keep[i]);
+    if (filled) {
       const T* source = from + i * token_stride;
       if (element_stride == 1) {
-        for (; filled < dim; ++filled) row[filled] = static_cast<A>(source[filled]);
+        convert_row(source, dim, row);
       } else {
-        for (; filled < dim; ++filled)
-          row[filled] = static_cast<A>(source[filled * element_stride]);
+        for (std::int64_t e = 0; e < dim; ++e) row[e] = static_cast<A>(source[e * element_stride]);
       }
     }
-    for (; filled < to_stride; ++filled) row[filled] = 0;
+    std::fill(row + (filled ? dim : 0), row + to_stride, A{0});
   }
 }
 
@@ -89,9 +112,9 @@ void unpack_rows(const A* from, std::int64_t from_stride, std::int64_t count, st
     const A* row = from + i * from_stride;
     T* target = to + i * token_stride;
     if (element_stride == 1) {
-      for (std::int64_t d = 0; d < dim; ++d) target[d] = static_cast<T>(row[d]);
+      convert_row(row, dim, target);
     } else {
-      for (std::int64_t d = 0; d < dim; ++d) target[d * element_stride] = static_cast<T>(row[d]);
+      for (std::int64_t e = 0; e < dim; ++e) target[e * element_stride] = static_cast<T>(row[e]);
     }
   }
 }

@@ -62,6 +62,8 @@ void step(const StepArgs<T>& args, const View<T, 3>& output) {
 
 GMA_INSTANTIATE(float);
 GMA_INSTANTIATE(double);
+GMA_INSTANTIATE(bfloat16);
+GMA_INSTANTIATE(float16);
 
 #undef GMA_INSTANTIATE
 

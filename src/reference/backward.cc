@@ -219,5 +219,9 @@ template void backward(const AttentionArgs<float>&, const AttentionUpstream<floa
                        const AttentionGradients<float>&);
 template void backward(const AttentionArgs<double>&, const AttentionUpstream<double>&,
                        const AttentionGradients<double>&);
+template void backward(const AttentionArgs<bfloat16>&, const AttentionUpstream<bfloat16>&,
+                       const AttentionGradients<bfloat16>&);
+template void backward(const AttentionArgs<float16>&, const AttentionUpstream<float16>&,
+                       const AttentionGradients<float16>&);
 
 }  // namespace gma::reference

@@ -29,5 +29,7 @@ void step(const StepArgs<T>& args, const View<T, 3>& output) {
 
 template void step(const StepArgs<float>&, const View<float, 3>&);
 template void step(const StepArgs<double>&, const View<double, 3>&);
+template void step(const StepArgs<bfloat16>&, const View<bfloat16, 3>&);
+template void step(const StepArgs<float16>&, const View<float16, 3>&);
 
 }  // namespace gma::reference

@@ -59,5 +59,7 @@ void forward(const AttentionArgs<T>& args, const AttentionOutputs<T>& outputs) {
 
 template void forward(const AttentionArgs<float>&, const AttentionOutputs<float>&);
 template void forward(const AttentionArgs<double>&, const AttentionOutputs<double>&);
+template void forward(const AttentionArgs<bfloat16>&, const AttentionOutputs<bfloat16>&);
+template void forward(const AttentionArgs<float16>&, const AttentionOutputs<float16>&);
 
 }  // namespace gma::reference
