@@ -18,36 +18,14 @@
 namespace gma_torch::ops {
 namespace {
 
-/// Runs `body(T{})` for the type that libgma computes in; its argument errors become ValueErrors.
+/// Runs `body(T{})` for libgma's type of the inputs; its argument errors become ValueErrors.
 template <class Body>
 void run_kernel(at::ScalarType dtype, Body&& body) {
   try {
-    with_kernel_type(dtype, body);
+    with_type(dtype, body);
   } catch (const gma::InvalidArgument& error) {
     TORCH_CHECK_VALUE(false, error.what());
   }
-}
-
-/// query, key and value in the type that libgma computes in: themselves where it is theirs.
-Arguments in_kernel_type(const Arguments& args) {
-  const at::ScalarType dtype = kernel_type(args.query.scalar_type());
-  Arguments converted = args;
-  for (at::Tensor* tensor : {&converted.query, &converted.key, &converted.value}) {
-    *tensor = tensor->to(dtype);
-  }
-  return converted;
-}
-
-/// Where a kernel writes what goes to `target`: target itself, or a buffer in the kernel's type.
-at::Tensor kernel_buffer(const at::Tensor& target) {
-  if (!target.defined()) return target;
-  const at::ScalarType dtype = kernel_type(target.scalar_type());
-  return dtype == target.scalar_type() ? target
-                                       : at::empty_like(target, target.options().dtype(dtype));
-}
-
-void store(const at::Tensor& target, const at::Tensor& buffer) {
-  if (target.defined() && !target.is_same(buffer)) target.copy_(buffer);
 }
 
 /// gma::AttentionArgs of a call, and the boundaries that it refers to.
@@ -102,17 +80,14 @@ ForwardResult forward(const Arguments& args, bool return_state, bool save) {
   check(args);
   const ForwardResult result = empty_forward(args, return_state, save);
   const auto& [output, final_s, final_z, normalizer, segment_s, segment_z] = result;
-  const Arguments inputs = in_kernel_type(args);
-  const at::Tensor buffer = kernel_buffer(output);
-  run_kernel(buffer.scalar_type(), [&]<class T>(T) {
+  run_kernel(args.query.scalar_type(), [&]<class T>(T) {
     using A = gma::accumulate_t<T>;
-    const KernelArguments<T> kernel_args(inputs);
+    const KernelArguments<T> kernel_args(args);
     gma::forward<T>(*kernel_args,
-                    {.output = view<T, 4>(buffer),
+                    {.output = view<T, 4>(output),
                      .final_state = state_view<A>(final_s, final_z),
                      .saved = saved_view<T, A>(*kernel_args, normalizer, segment_s, segment_z)});
   });
-  store(output, buffer);
   return result;
 }
 
@@ -133,11 +108,9 @@ at::Tensor gradient_or_zeros(const OptionalTensor& gradient, at::IntArrayRef sha
 
 BackwardResult cpu_backward(const Arguments& args, const Upstream& upstream) {
   const BackwardResult result = empty_backward(args, upstream.needs);
-  const Arguments inputs = in_kernel_type(args);
-  const at::ScalarType dtype = inputs.query.scalar_type();
-  const at::Tensor output = upstream.output.to(dtype);
+  const at::Tensor& output = upstream.output;
   const at::Tensor grad_output =
-      gradient_or_zeros(upstream.grad_output, output.sizes(), output.options()).to(dtype);
+      gradient_or_zeros(upstream.grad_output, output.sizes(), output.options());
 
   // Both halves of the state's gradient, or neither.
   OptionalTensor grad_s = upstream.grad_final_s;
@@ -151,29 +124,23 @@ BackwardResult cpu_backward(const Arguments& args, const Upstream& upstream) {
     grad_z = gradient_or_zeros(grad_z, {rows, heads, components}, options);
   }
 
-  const at::Tensor grad_query = kernel_buffer(std::get<0>(result));
-  const at::Tensor grad_key = kernel_buffer(std::get<1>(result));
-  const at::Tensor grad_value = kernel_buffer(std::get<2>(result));
-  run_kernel(dtype, [&]<class T>(T) {
+  run_kernel(args.query.scalar_type(), [&]<class T>(T) {
     using A = gma::accumulate_t<T>;
-    const KernelArguments<T> kernel_args(inputs);
+    const KernelArguments<T> kernel_args(args);
     gma::backward<T>(*kernel_args,
                      {.output = view<const T, 4>(output),
                       .saved = saved_view<T, const A>(*kernel_args, upstream.normalizer,
                                                       upstream.segment_s, upstream.segment_z),
                       .grad_output = view<const T, 4>(grad_output),
                       .grad_final_state = state_view<const A>(grad_s, grad_z)},
-                     {.query = view<T, 4>(OptionalTensor(grad_query)),
-                      .key = view<T, 4>(OptionalTensor(grad_key)),
-                      .value = view<T, 4>(OptionalTensor(grad_value)),
+                     {.query = view<T, 4>(OptionalTensor(std::get<0>(result))),
+                      .key = view<T, 4>(OptionalTensor(std::get<1>(result))),
+                      .value = view<T, 4>(OptionalTensor(std::get<2>(result))),
                       .means = view<A, 3>(OptionalTensor(std::get<3>(result))),
                       .variances = view<A, 3>(OptionalTensor(std::get<4>(result))),
                       .prior_logits = view<A, 2>(OptionalTensor(std::get<5>(result))),
                       .initial_state = state_view<A>(std::get<6>(result), std::get<7>(result))});
   });
-  store(std::get<0>(result), grad_query);
-  store(std::get<1>(result), grad_key);
-  store(std::get<2>(result), grad_value);
   return result;
 }
 
@@ -183,25 +150,19 @@ StepResult cpu_step(const StepArguments& args) {
   auto& [output, s, z] = result;
   s.copy_(args.s);
   z.copy_(args.z);
-  const at::ScalarType dtype = kernel_type(args.query.scalar_type());
-  const at::Tensor query = args.query.to(dtype);
-  const at::Tensor key = args.key.to(dtype);
-  const at::Tensor value = args.value.to(dtype);
-  const at::Tensor buffer = kernel_buffer(output);
-  run_kernel(dtype, [&]<class T>(T) {
+  run_kernel(args.query.scalar_type(), [&]<class T>(T) {
     using A = gma::accumulate_t<T>;
-    gma::step<T>({.query = view<const T, 3>(query),
-                  .key = view<const T, 3>(key),
-                  .value = view<const T, 3>(value),
+    gma::step<T>({.query = view<const T, 3>(args.query),
+                  .key = view<const T, 3>(args.key),
+                  .value = view<const T, 3>(args.value),
                   .means = view<const A, 3>(args.means),
                   .variances = view<const A, 3>(args.variances),
                   .prior_logits = view<const A, 2>(args.prior_logits),
                   .state = {view<A, 4>(s), view<A, 3>(z)},
                   .eps = args.eps,
                   .executor = aten_executor()},
-                 view<T, 3>(buffer));
+                 view<T, 3>(output));
   });
-  store(output, buffer);
   return result;
 }
 

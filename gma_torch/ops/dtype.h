@@ -7,6 +7,8 @@
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
+#include "gma/half.h"
+
 namespace gma_torch::ops {
 
 /// What query, key and value may be.
@@ -20,18 +22,20 @@ constexpr at::ScalarType accumulate_type(at::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// What libgma reads and writes for inputs of `dtype`; where that is another type, query, key and
-/// value are converted on the way in and the output on the way out.
-constexpr at::ScalarType kernel_type(at::ScalarType dtype) { return accumulate_type(dtype); }
-
-/// Calls body(T{}) with T the C++ type of `dtype`, which must be a kernel_type().
+/// Calls body(T{}) with T libgma's type for `dtype`, which must be supported.
 template <class Body>
-void with_kernel_type(at::ScalarType dtype, Body&& body) {
-  if (dtype == at::kDouble) {
-    body(double{});
-  } else {
-    TORCH_CHECK_TYPE(dtype == at::kFloat, "query: expected dtype float32 or float64, got ", dtype);
-    body(float{});
+void with_type(at::ScalarType dtype, Body&& body) {
+  switch (dtype) {
+    case at::kDouble:
+      return body(double{});
+    case at::kBFloat16:
+      return body(gma::bfloat16{});
+    case at::kHalf:
+      return body(gma::float16{});
+    default:
+      TORCH_CHECK_TYPE(dtype == at::kFloat,
+                       "query: expected dtype float32, float64, bfloat16 or float16, got ", dtype);
+      return body(float{});
   }
 }
 

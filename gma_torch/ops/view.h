@@ -19,10 +19,11 @@ template <class T, std::size_t Rank>
 gma::View<T, Rank> view(const at::Tensor& tensor) {
   using Element = std::remove_const_t<T>;
   gma::View<T, Rank> result;
+  // Untyped, for libgma's 16-bit types are not torch's; dtypes have been checked.
   if constexpr (std::is_const_v<T>) {
-    result.data = tensor.const_data_ptr<Element>();
+    result.data = static_cast<T*>(tensor.const_data_ptr());
   } else {
-    result.data = tensor.mutable_data_ptr<Element>();
+    result.data = static_cast<T*>(tensor.mutable_data_ptr());
   }
   if (result.data == nullptr) {
     // A tensor without elements has no address, but it is not absent.
