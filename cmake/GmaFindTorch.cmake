@@ -43,7 +43,11 @@ target_precompile_headers(gma_torch_pch PRIVATE <torch/torch.h>)
 function(gma_use_torch target)
   target_link_libraries(${target} PUBLIC torch)
   target_precompile_headers(${target} REUSE_FROM gma_torch_pch)
-  # A file's own code is little beside what it instantiates of torch: files are compiled together.
-  set_target_properties(${target} PROPERTIES DEFINE_SYMBOL ""
-                                             UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "")
+endfunction()
+
+# A file's own code is little beside what it instantiates of torch. Libraries of many files compile
+# several together, which halves the time; their unnamed namespaces must not clash.
+function(gma_compile_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
 endfunction()
