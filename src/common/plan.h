@@ -41,7 +41,9 @@ struct Cut {
 
 /// A long sequence is cut coarsely, to keep the states between segments small beside the tokens; a
 /// short one finely, to give every core something to do.
-constexpr std::int64_t segment_tokens(std::int64_t tokens) { return tokens > 4096 ? 1024 : 256; }
+constexpr std::int64_t segment_tokens(std::int64_t tokens) {
+  return tokens > 4096 ? 1024 : kMinSegmentTokens;
+}
 
 inline Cut cut(const std::vector<std::int64_t>& lengths) {
   Cut result;

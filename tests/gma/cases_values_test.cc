@@ -218,6 +218,25 @@ TEST_P(Cases, C18_LogDensityFarFromTheOrigin) {
   }
 }
 
+TEST_P(Cases, NanIsSeen) {
+  for_each_type([&](auto zero) {
+    using T = decltype(zero);
+    const Problem<T> sound = make_problem<T>({.queries = 9, .keys = 9, .components = 5});
+    Problem<T> query = sound;
+    query.query(0, 4, 0, 1) = std::numeric_limits<T>::quiet_NaN();
+    const Results<T> results = solve_forward(query, backend());
+    const Results<T> expected = solve_forward(sound, backend());
+    for (std::int64_t i = 0; i < 9; ++i) {
+      const T value = results.output(0, i, 0, 0);
+      EXPECT_TRUE(i == 4 ? std::isnan(value) : value == expected.output(0, i, 0, 0)) << i;
+    }
+
+    Problem<T> mean = sound;
+    mean.means(0, 2, 0) = std::numeric_limits<T>::quiet_NaN();
+    EXPECT_TRUE(std::isnan(solve_forward(mean, backend()).output(0, 0, 0, 0)));
+  });
+}
+
 TEST_P(Cases, C19_ExtremeVariancesAndCoincidences) {
   for_each_type([&](auto zero) {
     using T = decltype(zero);

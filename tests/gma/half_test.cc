@@ -1,0 +1,179 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// The 16-bit storage types, and the operator on them.
+#include "gma/half.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "support/close.h"
+#include "support/implementation.h"
+#include "support/problem.h"
+#include "support/tensor.h"
+
+namespace gma::test {
+namespace {
+
+template <class T>
+T from_bits(std::uint16_t bits) {
+  T value;
+  value.bits = bits;
+  return value;
+}
+
+/// What the bits stand for, by the definition of the format.
+double meaning(std::uint16_t bits, int exponent_bits) {
+  const int fraction_bits = 15 - exponent_bits;
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = (bits & 0x7fff) >> fraction_bits;
+  const double fraction = std::ldexp(bits & ((1 << fraction_bits) - 1), -fraction_bits);
+  const double sign = bits & 0x8000 ? -1 : 1;
+  if (exponent == (1 << exponent_bits) - 1) {
+    return fraction == 0 ? sign * std::numeric_limits<double>::infinity()
+                         : std::numeric_limits<double>::quiet_NaN();
+  }
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias);
+  return sign * std::ldexp(1 + fraction, exponent - bias);
+}
+
+template <class T>
+class Half : public testing::Test {};
+using HalfTypes = testing::Types<bfloat16, float16>;
+TYPED_TEST_SUITE(Half, HalfTypes);
+
+template <class T>
+constexpr int kExponentBits = std::is_same_v<T, bfloat16> ? 8 : 5;
+
+TYPED_TEST(Half, EveryValueWidensExactlyAndComesBack) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = from_bits<TypeParam>(static_cast<std::uint16_t>(bits));
+    const double expected = meaning(half.bits, kExponentBits<TypeParam>);
+    const float wide = half;
+    if (std::isnan(expected)) {
+      ASSERT_TRUE(std::isnan(wide)) << bits;
+      ASSERT_TRUE(std::isnan(static_cast<float>(TypeParam(wide)))) << bits;
+    } else {
+      ASSERT_EQ(static_cast<double>(wide), expected) << bits;
+      ASSERT_EQ(std::signbit(wide), std::signbit(expected)) << bits;
+      ASSERT_EQ(TypeParam(wide).bits, half.bits) << bits;
+    }
+  }
+}
+
+TYPED_TEST(Half, RoundsToNearestTiesToEven) {
+  const std::uint16_t infinity =
+      from_bits<TypeParam>(std::is_same_v<TypeParam, bfloat16> ? 0x7f80 : 0x7c00).bits;
+  for (std::uint16_t bits = 0; bits + 1 < infinity; ++bits) {
+    const float low = from_bits<TypeParam>(bits);
+    const float high = from_bits<TypeParam>(static_cast<std::uint16_t>(bits + 1));
+    const float middle = low + (high - low) / 2;
+    const std::uint16_t even = bits & 1 ? static_cast<std::uint16_t>(bits + 1) : bits;
+    ASSERT_EQ(TypeParam(middle).bits, even) << bits;
+    ASSERT_EQ(TypeParam(std::nextafter(middle, 0.0F)).bits, bits) << bits;
+    ASSERT_EQ(TypeParam(std::nextafter(middle, high)).bits, bits + 1) << bits;
+  }
+}
+
+template <class T>
+Tensor<T, 4> narrow(const Tensor<float, 4>& source) {
+  Tensor<T, 4> result(source.shape());
+  for_each_index(source.shape(), [&](auto index) {
+    std::apply(result.view(), index) = static_cast<T>(std::apply(source.view(), index));
+  });
+  return result;
+}
+
+template <class T>
+Tensor<float, 4> widen(const Tensor<T, 4>& source) {
+  Tensor<float, 4> result(source.shape());
+  for_each_index(source.shape(), [&](auto index) {
+    std::apply(result.view(), index) = std::apply(source.view(), index);
+  });
+  return result;
+}
+
+/// A problem in float whose inputs are exactly representable in T, and the same inputs in T.
+template <class T>
+struct Narrowed {
+  explicit Narrowed(const Case& options) : wide(make_problem<float>(options)) {
+    for (auto [from, to] :
+         {std::pair{&wide.query, &query}, std::pair{&wide.key, &key},
+          std::pair{&wide.value, &value}, std::pair{&wide.grad_output, &grad_output}}) {
+      *to = narrow<T>(*from);
+      *from = widen(*to);
+    }
+  }
+
+  AttentionArgs<T> args(Backend backend) const {
+    const AttentionArgs<float> same = wide.args(backend);
+    AttentionArgs<T> result;
+    result.query = query.view();
+    result.key = key.view();
+    result.value = value.view();
+    result.means = same.means;
+    result.variances = same.variances;
+    result.prior_logits = same.prior_logits;
+    result.is_causal = same.is_causal;
+    result.backend = backend;
+    return result;
+  }
+
+  Problem<float> wide;
+  Tensor<T, 4> query, key, value, grad_output;
+};
+
+template <class T>
+void expect_narrow_is_wide_rounded(const Implementation& implementation) {
+  for (const bool is_causal : {false, true}) {
+    SCOPED_TRACE(is_causal);
+    const Narrowed<T> problem({.queries = 301,
+                               .keys = 301,
+                               .dim = 33,
+                               .value_dim = 21,
+                               .components = 19,
+                               .is_causal = is_causal});
+    const Results<float> wide = solve(problem.wide, implementation.backend);
+    const AttentionArgs<T> args = problem.args(implementation.backend);
+    Tensor<T, 4> output(problem.wide.grad_output.shape());
+    Tensor<float, 3> normalizer({args.query.size(0), args.query.size(1), args.query.size(2)});
+    const std::int64_t segments = saved_segments(args);
+    Tensor<float, 4> segment_s(
+        {segments, args.key.size(2), args.means.size(1), args.value.size(3)});
+    Tensor<float, 3> segment_z({segments, args.key.size(2), args.means.size(1)});
+    const Saved<float> saved{normalizer.view(), segment_s.view(), segment_z.view()};
+    forward<T>(args, {.output = output.view(), .saved = saved});
+    EXPECT_TRUE(same_bits(widen(output), widen(narrow<T>(wide.output))));
+
+    Tensor<T, 4> dquery(args.query.shape), dkey(args.key.shape), dvalue(args.value.shape);
+    backward<T>(
+        args, {.output = output.view(), .saved = saved, .grad_output = problem.grad_output.view()},
+        {.query = dquery.view(), .key = dkey.view(), .value = dvalue.view()});
+    // Rounding of the result, and of the output that backward reads: two half-units each.
+    const double unit = std::is_same_v<T, bfloat16> ? 0x1p-8 : 0x1p-11;
+    for (const auto& [actual, expected] :
+         {std::pair{widen(dquery), wide.dquery}, std::pair{widen(dkey), wide.dkey},
+          std::pair{widen(dvalue), wide.dvalue}}) {
+      const std::vector<double> reference = in_double(expected);
+      EXPECT_TRUE(close(in_double(actual), reference, 4 * unit * scale_of(reference)));
+    }
+  }
+}
+
+class HalfKernels : public ImplementationTest {};
+
+TEST_P(HalfKernels, BFloat16IsFloatRoundedOnce) {
+  expect_narrow_is_wide_rounded<bfloat16>(implementation());
+}
+
+TEST_P(HalfKernels, Float16IsFloatRoundedOnce) {
+  expect_narrow_is_wide_rounded<float16>(implementation());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HalfKernels, testing::ValuesIn(implementations()), test_name);
+
+}  // namespace
+}  // namespace gma::test
