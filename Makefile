@@ -23,8 +23,8 @@ demo: build  ## train a language model on this project's text, evaluate it, gene
 test: build  ## run every test; ARGS='-R name' picks some
 	@$(PYTHON) scripts/run_tests.py default $(ARGS)
 
-bench: build  ## measure the kernels
-	@build/benchmarks/gma_benchmarks $(ARGS)
+bench: build  ## measure the kernels against their peers, in minutes; ARGS="--full --out DIR" for more
+	@$(PYTHON) benchmarks/run.py $(ARGS)
 
 format: setup  ## format every C++ file
 	@scripts/format
