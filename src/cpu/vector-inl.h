@@ -61,18 +61,22 @@ HWY_INLINE Vec<A> exp_nonpositive(Vec<A> x) {
   }
 }
 
+/// Whether Highway's conversions of binary16 are the machine's own. Where it emulates them, they do
+/// not round to nearest.
+inline constexpr bool kHasHalfConversions = HWY_TARGET <= HWY_AVX2 || HWY_ARCH_ARM;
+
 /// to[i] = from[i], converted; `to` and `from` are contiguous.
 template <class T, class A>
 void convert_row(const T* from, std::int64_t count, A* to) {
   std::int64_t i = 0;
-  if constexpr (std::is_same_v<T, float16>) {
+  if constexpr (kHasHalfConversions && std::is_same_v<T, float16>) {
     const Tag<float> d;
     const hn::Rebind<hwy::float16_t, Tag<float>> dh;
     for (; i + kLanes<float> <= count; i += kLanes<float>) {
       const auto* half = reinterpret_cast<const hwy::float16_t*>(from + i);
       hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, half)), d, to + i);
     }
-  } else if constexpr (std::is_same_v<A, float16>) {
+  } else if constexpr (kHasHalfConversions && std::is_same_v<A, float16>) {
     const Tag<float> d;
     const hn::Rebind<hwy::float16_t, Tag<float>> dh;
     for (; i + kLanes<float> <= count; i += kLanes<float>) {
