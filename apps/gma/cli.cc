@@ -9,6 +9,28 @@
 #include "gma/error.h"
 
 namespace gma::app {
+namespace {
+
+/// Shows a flag as "--rotary,--no-rotary", without the value that its second name stands for.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(40); }
+
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    constexpr std::string_view kValue = "{false}";
+    if (const std::size_t at = name.find(kValue); at != std::string::npos)
+      name.erase(at, kValue.size());
+    return name;
+  }
+};
+
+}  // namespace
+
+void set_conventions(CLI::App& root) {
+  root.formatter(std::make_shared<HelpFormatter>());
+  root.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
 
 void add_config_option(CLI::App& command) {
   command

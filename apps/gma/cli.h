@@ -14,6 +14,9 @@ void add_eval_command(CLI::App& root);
 void add_generate_command(CLI::App& root);
 void add_info_command(CLI::App& root);
 
+/// The formatter of --help, and rules that hold for every option of every verb.
+void set_conventions(CLI::App& root);
+
 /// Adds --config to a verb.
 void add_config_option(CLI::App& command);
 /// Gives the options of `command` that were not on the command line the values that the file named

@@ -162,8 +162,7 @@ void add_eval_command(CLI::App& root) {
       ->capture_default_str();
   app->add_option(
          "--stride", command->stride,
-         "Tokens from window to window; each token is predicted from at least context - stride "
-         "before it; 0: the context")
+         "Tokens from window to window; the smaller, the more context each has; 0: the context")
       ->check(CLI::NonNegativeNumber)
       ->type_name("INT")
       ->capture_default_str();

@@ -32,7 +32,7 @@ struct GenerateCommand {
   SamplingOptions sampling;
   std::int64_t max_tokens = 256;
   std::vector<std::string> stop;
-  std::int64_t threads = 0;
+  std::int64_t threads = 1;  ///< a token is too little work to share, but in large models
   bool echo = false;
 };
 
@@ -141,7 +141,8 @@ void add_generate_command(CLI::App& root) {
       ->type_name("INT")
       ->capture_default_str()
       ->group(kSampling);
-  app->add_option("--threads", command->threads, "Threads; 0: one a core")
+  app->add_option("--threads", command->threads,
+                  "Threads; more than one pays in large models; 0: one a core")
       ->check(CLI::NonNegativeNumber)
       ->type_name("INT")
       ->capture_default_str();

@@ -66,7 +66,7 @@ void print(const ordered_json& json, const std::string& prefix = {}) {
       fmt::print("{:<56} {} {}\n", name, value.at("dtype").get<std::string>(),
                  value.at("shape").dump());
     } else {
-      fmt::print("{:<40} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
+      fmt::print("{:<48} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
     }
   }
 }

@@ -233,10 +233,8 @@ void add_task(CLI::App& train, Task task, const std::string& description,
   command->options.at("tokenizer").check(CLI::IsMember({"bytes", "sentencepiece"}));
   command->options.at("mixer").check(CLI::IsMember(gma_torch::nn::mixer_names()));
   command->app
-      ->add_option(
-          "--resume", command->resume,
-          "Go on with the run in this folder (or from this last.safetensors), with its options "
-          "unless given anew")
+      ->add_option("--resume", command->resume,
+                   "Go on with the run in this folder; its options hold unless given anew")
       ->type_name("PATH")
       ->group("Run");
   command->app->add_flag("--overwrite", command->overwrite, "Replace a run that --out holds")
@@ -252,7 +250,9 @@ void add_task(CLI::App& train, Task task, const std::string& description,
 
 void add_train_command(CLI::App& root) {
   CLI::App* train = root.add_subcommand("train", "Train a model");
-  train->require_subcommand(1);
+  train->callback([train] {
+    if (train->get_subcommands().empty()) throw InvalidArgument("train: expected lm or classify");
+  });
   add_task(*train, Task::lm, "Train a causal language model on text",
            "gma train lm --data README.md docs src --out runs/demo --steps 500");
   add_task(*train, Task::classify, "Train a classifier on lines of label<TAB>text",

@@ -31,7 +31,7 @@ int run(int argc, char** argv) {
   CLI::App app("Gaussian mixture attention: train, evaluate and run models");
   app.name("gma");
   app.set_version_flag("--version", std::string("gma ") + gma::version());
-  app.require_subcommand(1);
+  gma::app::set_conventions(app);
   app.footer("'gma VERB --help' lists the options of a verb.");
   gma::app::add_train_command(app);
   gma::app::add_eval_command(app);
@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
   gma::app::add_info_command(app);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw gma::InvalidArgument("no verb given; see gma --help");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     return fail(kWrongUsage, error.what());

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+# Models this small gain nothing from threads, and lose much where other tests want the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 BINARY = Path(os.environ.get("GMA_BINARY", Path(__file__).parents[2] / "build" / "gma"))
 
 TINY = (

@@ -79,7 +79,8 @@ TEST(SavedModel, RefusesContradictions) {
   refuse([](Checkpoint& c) { c.metadata["progress"] = "{"; }, "'progress' is not JSON");
   refuse([](Checkpoint& c) { c.metadata["model_config"] = "[]"; }, "config");
   refuse([](Checkpoint& c) { c.metadata["tokenizer"] = "sentencepiece"; }, "SentencePiece");
-  refuse([](Checkpoint& c) { c.tensors.erase("model.embedding.weight"); }, "embedding.weight");
+  refuse([](Checkpoint& c) { c.tensors.erase("model.transformer.embedding.weight"); },
+         "embedding.weight");
   refuse([](Checkpoint& c) { c.tensors["model.extra"] = torch::zeros({1}); }, "extra");
   refuse(
       [](Checkpoint& c) {

@@ -23,8 +23,8 @@ def rubbish(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((), "subcommand is required"),
-        (("train",), "subcommand is required"),
+        ((), "no verb given"),
+        (("train",), "expected lm or classify"),
         (("paint",), "paint"),
         (("train", "lm"), "--data is required"),
         (("train", "lm", "--data", "TEXT", "--no-such-flag"), "--no-such-flag"),
@@ -141,4 +141,5 @@ def test_a_full_disk_is_a_failure(tmp_path: Path, text_file: Path, lm_run: Path)
                 command(*args), stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
             )
             assert result.returncode == 1
-            assert result.stderr == b"gma: error: cannot write to standard output\n"
+            assert result.stderr.startswith(b"gma: error: cannot write to ")
+            assert result.stderr.count(b"\n") == 1

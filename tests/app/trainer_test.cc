@@ -96,7 +96,8 @@ TEST(Trainer, TheSeedDecides) {
     config.out = folder.string();
     config.seed = seed;
     Sitting(config, corpus).run();
-    return open_checkpoint(folder / kLastCheckpoint).tensors.at("model.embedding.weight");
+    return open_checkpoint(folder / kLastCheckpoint)
+        .tensors.at("model.transformer.embedding.weight");
   };
   const torch::Tensor one = weights(1);
   EXPECT_TRUE(torch::equal(weights(1), one));
