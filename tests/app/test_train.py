@@ -4,6 +4,7 @@
 import gzip
 import json
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -264,9 +265,13 @@ def test_the_terminal_shows_a_bar(tmp_path: Path, text_file: Path) -> None:
 
 
 def test_too_little_memory_is_one_line(tmp_path: Path, text_file: Path) -> None:
+    def limit_memory() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
+
     message = gma_fails(
         *(1, "train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY),
-        *("--hidden-size=4000000", "--heads=1"),
+        *("--hidden-size=100000", "--heads=1"),  # a projection of 40 GB
+        preexec_fn=limit_memory,
     )
     assert message == "out of memory"
 
