@@ -17,7 +17,12 @@ struct Executor {
   std::function<void(std::int64_t count, const Body& body)> run;
   /// How many ranges may run at once. It decides only which of two bitwise equal schedules is used.
   int num_threads = 1;
+  /// Calls of fewer multiply-adds than this run on the calling thread.
+  std::int64_t min_work = 0;
 };
+
+/// A min_work below which waking other threads costs more than it saves.
+inline constexpr std::int64_t kMinParallelWork = 1 << 19;
 
 /// OpenMP with `num_threads` threads; 0 means omp_get_max_threads() at the time of the call.
 Executor openmp_executor(int num_threads = 0);

@@ -14,12 +14,30 @@
 namespace gma {
 namespace {
 
-/// Copies args with an executor in place.
+/// Copies args with an executor in place. `tokens` counts queries and keys of all heads.
 template <class Args>
-Args with_executor(const Args& args) {
+Args with_executor(const Args& args, std::int64_t tokens, std::int64_t value_dim) {
   Args complete = args;
-  if (!complete.executor.run) complete.executor = openmp_executor();
+  Executor& executor = complete.executor;
+  if (!executor.run) {
+    executor = openmp_executor();
+    executor.min_work = kMinParallelWork;
+  }
+  const std::int64_t work = tokens * args.means.size(1) * (2 * args.means.size(2) + value_dim);
+  if (work < executor.min_work) executor = serial_executor();
   return complete;
+}
+
+template <class T>
+AttentionArgs<T> with_executor(const AttentionArgs<T>& args) {
+  const auto tokens = [](const View<const T, 4>& x) { return x.size(0) * x.size(1) * x.size(2); };
+  return with_executor(args, tokens(args.query) + tokens(args.key), args.value.size(3));
+}
+
+template <class T>
+StepArgs<T> with_executor(const StepArgs<T>& args) {
+  const auto tokens = [](const View<const T, 3>& x) { return x.size(0) * x.size(1); };
+  return with_executor(args, tokens(args.query) + tokens(args.key), args.value.size(2));
 }
 
 }  // namespace
