@@ -124,7 +124,7 @@ class Backward : public torch::autograd::Function<Backward> {
     TORCH_CHECK_NOT_IMPLEMENTED(
         false,
         "gaussian_mixture_attention: expected to be differentiated once, got a request for "
-        "its second derivative, which is not implemented");
+        "its second derivative: the kernels have only the first");
   }
 };
 
