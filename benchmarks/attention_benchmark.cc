@@ -61,8 +61,7 @@ struct Sequence {
   void forward() { gma::forward<float>(args, {.output = output.view, .saved = saved}); }
 
   void backward() {
-    gma::backward<float>(args,
-                         {.output = output.view, .saved = saved, .grad_output = grad_output.view},
+    gma::backward<float>(args, {.saved = saved, .grad_output = grad_output.view},
                          {.query = grad_query.view,
                           .key = grad_key.view,
                           .value = grad_value.view,

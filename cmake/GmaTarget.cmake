@@ -19,6 +19,10 @@ if(GMA_SANITIZE)
   add_link_options(-fsanitize=${GMA_SANITIZE})
 endif()
 
+if(GMA_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # Warnings are errors in our own code; libraries' headers come in as SYSTEM.
 function(gma_target target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow=local -Wconversion

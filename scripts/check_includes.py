@@ -29,7 +29,9 @@ LAYERS: dict[str, set[str]] = {
     | TORCH
     | {"cli", "data", "infer", "train", "CLI", "fmt", "nlohmann", "spdlog", "*.h"},
 }
-INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+# Folders in which every source file must belong to a layer.
+LAYERED = ("include", "src", "gma_torch", "apps")
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:[<"]([^>"]+)[>"]|(\S+))', re.MULTILINE)
 
 
 def seen(path: str) -> str | None:
@@ -40,18 +42,27 @@ def seen(path: str) -> str | None:
     return "*.h" if path.endswith(".h") else None
 
 
+def layer_of(file: str) -> str | None:
+    return next((layer for layer in LAYERS if file.startswith(f"{layer}/")), None)
+
+
 def violations(root: Path) -> list[str]:
     found: list[str] = []
-    for folder, allowed in LAYERS.items():
-        for file in sorted((root / folder).rglob("*")):
-            if file.suffix not in {".h", ".cc", ".cu"}:
-                continue
-            for match in INCLUDE.finditer(file.read_text()):
-                if (what := seen(match[1])) is not None and what not in allowed:
-                    line = file.read_text().count("\n", 0, match.start(1)) + 1
-                    found.append(
-                        f"{file.relative_to(root)}:{line}: {folder} must not include {match[1]}"
-                    )
+    files = [file for folder in LAYERED for file in sorted((root / folder).rglob("*"))]
+    for file in files:
+        name = str(file.relative_to(root))
+        if file.suffix not in {".h", ".cc", ".cu"}:
+            continue
+        if (layer := layer_of(name)) is None:
+            found.append(f"{name}:1: is in none of the layers")
+            continue
+        text = file.read_text()
+        for match in INCLUDE.finditer(text):
+            line = text.count("\n", 0, match.end()) + 1
+            if match[1] is None:
+                found.append(f"{name}:{line}: {match[2]} hides what is included")
+            elif (what := seen(match[1])) is not None and what not in LAYERS[layer]:
+                found.append(f"{name}:{line}: {layer} must not include {match[1]}")
     return found
 
 

@@ -231,6 +231,7 @@ void add_task(CLI::App& train, Task task, const std::string& description,
   command->app = train.add_subcommand(name_of(task), description);
   command->options.bind(*command->app, command->config);
   command->options.at("tokenizer").check(CLI::IsMember({"bytes", "sentencepiece"}));
+  command->options.at("covariance-type").check(CLI::IsMember({"diag", "tied", "spherical"}));
   command->options.at("mixer").check(CLI::IsMember(gma_torch::nn::mixer_names()));
   command->app
       ->add_option("--resume", command->resume,

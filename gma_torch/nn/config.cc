@@ -39,6 +39,7 @@ void for_each_field(Config& config, const Visit& visit) {
   visit("short_conv_width", mixer.short_conv_width);
   visit("attention_dropout", mixer.attention_dropout);
   visit("num_components", mixer.num_components);
+  visit("covariance_type", mixer.covariance_type);
   visit("initial_variance", mixer.initial_variance);
   visit("variance_floor", mixer.variance_floor);
   visit("eps", mixer.eps);

@@ -51,8 +51,10 @@ GaussianMixtureAttentionImpl::GaussianMixtureAttentionImpl(const MixerConfig& co
     : AttentionMixer(config) {
   const std::int64_t heads = config.key_value_heads(), components = config.num_components;
   const double omega = inverse_softplus(initial_variance(config) - config.variance_floor);
+  const std::int64_t rows = config.covariance_type == "tied" ? 1 : components;
+  const std::int64_t columns = config.covariance_type == "spherical" ? 1 : config.head_size();
   means_ = register_parameter("means", torch::randn({heads, components, config.head_size()}));
-  raw_variances_ = register_parameter("raw_variances", torch::full_like(means_, omega));
+  raw_variances_ = register_parameter("raw_variances", torch::full({heads, rows, columns}, omega));
   prior_logits_ = register_parameter("prior_logits", torch::zeros({heads, components}));
 }
 

@@ -36,6 +36,8 @@ void MixerConfig::validate() const {
   require(attention_dropout >= 0.0 && attention_dropout < 1.0, "attention_dropout", "in [0, 1)",
           attention_dropout);
   require(num_components > 0, "num_components", "positive", num_components);
+  require(covariance_type == "diag" || covariance_type == "tied" || covariance_type == "spherical",
+          "covariance_type", "diag, tied or spherical", fmt::format("'{}'", covariance_type));
   require(std::isfinite(variance_floor) && variance_floor > 0.0, "variance_floor", "positive",
           variance_floor);
   require(initial_variance == 0.0 ||

@@ -41,6 +41,20 @@ void check_like(const char* name, const at::Tensor& tensor, at::ScalarType dtype
                     " as of query, got ", tensor.device());
 }
 
+/// (Hk, K, D), or one row for all components, or one column for all channels.
+void check_variances(const at::Tensor& variances, const c10::SymInt& heads,
+                     const c10::SymInt& components, const c10::SymInt& dim) {
+  constexpr const char* kLayout = "(Hk, K, D), (Hk, 1, D) or (Hk, K, 1)";
+  const auto is_one = [](const c10::SymInt& size) {
+    return size.sym_eq(1).guard_bool(__FILE__, __LINE__);
+  };
+  check_rank("variances", variances, 3, kLayout);
+  const bool tied = is_one(variances.sym_size(1)) && !is_one(components);
+  const bool spherical = !tied && is_one(variances.sym_size(2));
+  check_shape("variances", variances, kLayout,
+              {heads, tied ? c10::SymInt(1) : components, spherical ? c10::SymInt(1) : dim});
+}
+
 void check_eps(double eps) {
   TORCH_CHECK_VALUE(std::isfinite(eps) && eps >= 0, "eps: expected a finite number >= 0, got ",
                     eps);
@@ -70,7 +84,7 @@ void check_inputs(const Args& args, std::int64_t axis) {
   TORCH_CHECK_VALUE(holds(dim.sym_ge(1)), "query: expected a routing size D of at least 1, got ",
                     dim);
   check_shape("means", args.means, "(Hk, K, D)", {heads, components, dim});
-  check_shape("variances", args.variances, "(Hk, K, D)", {heads, components, dim});
+  check_variances(args.variances, heads, components, dim);
   check_shape("prior_logits", args.prior_logits, "(Hk, K)", {heads, components});
 
   const c10::SymInt query_heads = query.sym_size(axis);

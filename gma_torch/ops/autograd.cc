@@ -49,8 +49,8 @@ class Attention : public torch::autograd::Function<Attention> {
     ctx->save_for_backward({args.query, args.key, args.value, args.means, args.variances,
                             args.prior_logits, or_undefined(args.key_padding_mask),
                             or_undefined(args.cu_seqlens_q), or_undefined(args.cu_seqlens_k),
-                            or_undefined(args.initial_s), or_undefined(args.initial_z), output,
-                            normalizer, segment_s, segment_z});
+                            or_undefined(args.initial_s), or_undefined(args.initial_z), normalizer,
+                            segment_s, segment_z});
     save_options(ctx, args);
     if (return_state) return {output, final_s, final_z};
     return {output};
@@ -75,10 +75,9 @@ class Attention : public torch::autograd::Function<Attention> {
                          .eps = ctx->saved_data["eps"].toDouble(),
                          .dropout_p = ctx->saved_data["dropout_p"].toDouble(),
                          .dropout_seed = ctx->saved_data["dropout_seed"].toSymInt()};
-    Upstream upstream{.output = saved[11],
-                      .normalizer = saved[12],
-                      .segment_s = saved[13],
-                      .segment_z = saved[14],
+    Upstream upstream{.normalizer = saved[11],
+                      .segment_s = saved[12],
+                      .segment_z = saved[13],
                       .grad_output = or_none(gradients[0]),
                       .grad_final_s = state_given ? or_none(gradients[1]) : std::nullopt,
                       .grad_final_z = state_given ? or_none(gradients[2]) : std::nullopt};
@@ -129,8 +128,8 @@ class Backward : public torch::autograd::Function<Backward> {
 };
 
 BackwardResult autograd_backward(const Arguments& args, const Upstream& upstream) {
-  variable_list inputs{args.query,     args.key,          args.value,     args.means,
-                       args.variances, args.prior_logits, upstream.output};
+  variable_list inputs{args.query, args.key,       args.value,
+                       args.means, args.variances, args.prior_logits};
   for (const OptionalTensor& tensor : {args.initial_s, args.initial_z, upstream.grad_output,
                                        upstream.grad_final_s, upstream.grad_final_z}) {
     if (is_given(tensor)) inputs.push_back(*tensor);

@@ -50,8 +50,8 @@ struct Mixture {
 
   Mixture(const at::Tensor& mu, const at::Tensor& sigma2, const at::Tensor& prior_logits)
       : means(mu),
-        precision(sigma2.reciprocal()),
-        bias(prior_logits - 0.5 * sigma2.log().sum(-1)) {}
+        precision(sigma2.reciprocal().expand_as(mu)),
+        bias(prior_logits - 0.5 * sigma2.log().expand_as(mu).sum(-1)) {}
 
   /// Each head `count` times in a row: the mixtures of the query heads of a group.
   Mixture repeated(std::int64_t count) const {

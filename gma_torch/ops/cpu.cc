@@ -108,9 +108,10 @@ at::Tensor gradient_or_zeros(const OptionalTensor& gradient, at::IntArrayRef sha
 
 BackwardResult cpu_backward(const Arguments& args, const Upstream& upstream) {
   const BackwardResult result = empty_backward(args, upstream.needs);
-  const at::Tensor& output = upstream.output;
-  const at::Tensor grad_output =
-      gradient_or_zeros(upstream.grad_output, output.sizes(), output.options());
+  const at::Tensor& query = args.query;
+  const at::Tensor grad_output = gradient_or_zeros(
+      upstream.grad_output, {query.size(0), query.size(1), query.size(2), args.value.size(3)},
+      query.options());
 
   // Both halves of the state's gradient, or neither.
   OptionalTensor grad_s = upstream.grad_final_s;
@@ -128,8 +129,7 @@ BackwardResult cpu_backward(const Arguments& args, const Upstream& upstream) {
     using A = gma::accumulate_t<T>;
     const KernelArguments<T> kernel_args(args);
     gma::backward<T>(*kernel_args,
-                     {.output = view<const T, 4>(output),
-                      .saved = saved_view<T, const A>(*kernel_args, upstream.normalizer,
+                     {.saved = saved_view<T, const A>(*kernel_args, upstream.normalizer,
                                                       upstream.segment_s, upstream.segment_z),
                       .grad_output = view<const T, 4>(grad_output),
                       .grad_final_state = state_view<const A>(grad_s, grad_z)},

@@ -26,7 +26,6 @@ using ForwardResult =
 /// is zero. `needs` says which gradients to compute, in the order of BackwardResult, where the
 /// state's two go together.
 struct Upstream {
-  at::Tensor output;
   at::Tensor normalizer;
   at::Tensor segment_s;
   at::Tensor segment_z;
@@ -66,22 +65,18 @@ Result attention_adapter(const at::Tensor& query, const at::Tensor& key, const a
 }
 
 template <BackwardResult (*Kernel)(const Arguments&, const Upstream&)>
-BackwardResult backward_adapter(const at::Tensor& query, const at::Tensor& key,
-                                const at::Tensor& value, const at::Tensor& means,
-                                const at::Tensor& variances, const at::Tensor& prior_logits,
-                                bool is_causal, const OptionalTensor& key_padding_mask,
-                                const OptionalTensor& cu_seqlens_q,
-                                const OptionalTensor& cu_seqlens_k, const OptionalTensor& initial_s,
-                                const OptionalTensor& initial_z, double eps, double dropout_p,
-                                c10::SymInt dropout_seed, const at::Tensor& output,
-                                const at::Tensor& normalizer, const at::Tensor& segment_s,
-                                const at::Tensor& segment_z, const OptionalTensor& grad_output,
-                                const OptionalTensor& grad_final_s,
-                                const OptionalTensor& grad_final_z, std::array<bool, 7> needs) {
-  return Kernel(
-      {query, key, value, means, variances, prior_logits, is_causal, key_padding_mask, cu_seqlens_q,
-       cu_seqlens_k, initial_s, initial_z, eps, dropout_p, dropout_seed},
-      {output, normalizer, segment_s, segment_z, grad_output, grad_final_s, grad_final_z, needs});
+BackwardResult backward_adapter(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& means, const at::Tensor& variances, const at::Tensor& prior_logits,
+    bool is_causal, const OptionalTensor& key_padding_mask, const OptionalTensor& cu_seqlens_q,
+    const OptionalTensor& cu_seqlens_k, const OptionalTensor& initial_s,
+    const OptionalTensor& initial_z, double eps, double dropout_p, c10::SymInt dropout_seed,
+    const at::Tensor& normalizer, const at::Tensor& segment_s, const at::Tensor& segment_z,
+    const OptionalTensor& grad_output, const OptionalTensor& grad_final_s,
+    const OptionalTensor& grad_final_z, std::array<bool, 7> needs) {
+  return Kernel({query, key, value, means, variances, prior_logits, is_causal, key_padding_mask,
+                 cu_seqlens_q, cu_seqlens_k, initial_s, initial_z, eps, dropout_p, dropout_seed},
+                {normalizer, segment_s, segment_z, grad_output, grad_final_s, grad_final_z, needs});
 }
 
 template <StepResult (*Kernel)(const StepArguments&)>

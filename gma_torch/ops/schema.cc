@@ -48,9 +48,8 @@ BackwardResult call_backward(const Arguments& args, const Upstream& upstream) {
   return op.call(args.query, args.key, args.value, args.means, args.variances, args.prior_logits,
                  args.is_causal, args.key_padding_mask, args.cu_seqlens_q, args.cu_seqlens_k,
                  args.initial_s, args.initial_z, args.eps, args.dropout_p, args.dropout_seed,
-                 upstream.output, upstream.normalizer, upstream.segment_s, upstream.segment_z,
-                 upstream.grad_output, upstream.grad_final_s, upstream.grad_final_z,
-                 upstream.needs);
+                 upstream.normalizer, upstream.segment_s, upstream.segment_z, upstream.grad_output,
+                 upstream.grad_final_s, upstream.grad_final_z, upstream.needs);
 }
 
 StepResult call_step(const StepArguments& args) {
@@ -85,7 +84,7 @@ TORCH_LIBRARY(gma, m) {
       "_attention_backward(Tensor query, Tensor key, Tensor value, Tensor means, "
       "Tensor variances, Tensor prior_logits, bool is_causal, Tensor? key_padding_mask, "
       "Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, Tensor? initial_s, Tensor? initial_z, "
-      "float eps, float dropout_p, SymInt dropout_seed, Tensor output, Tensor normalizer, "
+      "float eps, float dropout_p, SymInt dropout_seed, Tensor normalizer, "
       "Tensor segment_s, Tensor segment_z, Tensor? grad_output, Tensor? grad_final_s, "
       "Tensor? grad_final_z, bool[7] needs) -> (Tensor grad_query, Tensor grad_key, "
       "Tensor grad_value, Tensor grad_means, Tensor grad_variances, Tensor grad_prior_logits, "

@@ -46,8 +46,12 @@ struct State {
 /// Everything the operator reads. T is float, double, bfloat16 or float16; A = accumulate_t<T>.
 ///
 /// Hq must be a multiple of Hk; query head h belongs to key head h / (Hq / Hk) and shares its
-/// mixture. `variances` are sigma^2 > 0, already through softplus and floor. `prior_logits` are
-/// log pi up to a constant a head; -inf switches a component off.
+/// mixture. `variances` are sigma^2 > 0, already through softplus and floor; their shape is one of
+///   (Hk, K, D)  diag: a variance for every component and channel,
+///   (Hk, 1, D)  tied: the components of a head share theirs,
+///   (Hk, K, 1)  spherical: each component has one for all channels.
+/// tied and spherical cost about half as much in D. `prior_logits` are log pi up to a constant a
+/// head; -inf switches a component off.
 template <class T>
 struct AttentionArgs {
   using A = accumulate_t<T>;
@@ -56,7 +60,7 @@ struct AttentionArgs {
   View<const T, 4> key;           ///< (B, Tk, Hk, D)
   View<const T, 4> value;         ///< (B, Tk, Hk, Dv)
   View<const A, 3> means;         ///< (Hk, K, D)
-  View<const A, 3> variances;     ///< (Hk, K, D)
+  View<const A, 3> variances;     ///< (Hk, K, D), (Hk, 1, D) or (Hk, K, 1)
   View<const A, 2> prior_logits;  ///< (Hk, K)
 
   /// Token i reads the keys j <= i of its sequence; needs Tq = Tk.
@@ -82,7 +86,7 @@ struct AttentionArgs {
   Executor executor = {};
 };
 
-/// What forward keeps for backward beside its inputs and output. Never of size N x K: one
+/// What forward keeps for backward beside its inputs. Never of size N x K: one
 /// normaliser a query, and the state at the start of each segment of a few hundred tokens (causal)
 /// or of each whole sequence (otherwise). Allocate with saved_segments().
 template <class A>
@@ -115,7 +119,6 @@ template <class T>
 struct AttentionUpstream {
   using A = accumulate_t<T>;
 
-  View<const T, 4> output;               ///< as forward wrote it
   Saved<const A> saved;                  ///< as forward wrote it
   View<const T, 4> grad_output;          ///< (B, Tq, Hq, Dv)
   State<const A> grad_final_state = {};  ///< optional; absent means zero
@@ -131,7 +134,7 @@ struct AttentionGradients {
   View<T, 4> key = {};
   View<T, 4> value = {};
   View<A, 3> means = {};
-  View<A, 3> variances = {};  ///< with respect to sigma^2
+  View<A, 3> variances = {};  ///< with respect to sigma^2, of its shape
   View<A, 2> prior_logits = {};
   State<A> initial_state = {};
 };
@@ -141,14 +144,15 @@ struct AttentionGradients {
 inline constexpr std::int64_t kMinSegmentTokens = 256;
 
 /// Number of leading entries of Saved::segment_s and segment_z. Depends on shapes, is_causal and
-/// cu_seqlens alone.
+/// cu_seqlens alone. Throws InvalidArgument as forward() does.
 template <class T>
 std::int64_t saved_segments(const AttentionArgs<T>& args);
 
 /// Forward pass. O(N K (D + Dv)) time; memory beside the outputs does not grow with N but for
 /// segment states.
 /// Throws InvalidArgument for shapes that do not fit together, a causal call with Tq != Tk, bad
-/// cu_seqlens, eps < 0, dropout_p outside [0, 1), K = 0 or D = 0.
+/// cu_seqlens, eps < 0, dropout_p outside [0, 1), K = 0, D = 0 or a head whose components are all
+/// off.
 template <class T>
 void forward(const AttentionArgs<T>& args, const AttentionOutputs<T>& outputs);
 
@@ -166,7 +170,7 @@ struct StepArgs {
   View<const T, 3> key;           ///< (B, Hk, D)
   View<const T, 3> value;         ///< (B, Hk, Dv)
   View<const A, 3> means;         ///< (Hk, K, D)
-  View<const A, 3> variances;     ///< (Hk, K, D)
+  View<const A, 3> variances;     ///< (Hk, K, D), (Hk, 1, D) or (Hk, K, 1)
   View<const A, 2> prior_logits;  ///< (Hk, K)
   State<A> state;                 ///< updated in place
   double eps = 1e-6;

@@ -9,12 +9,23 @@
 
 namespace gma {
 
+/// To float by rounding to odd: what is then rounded to fewer digits is rounded right, as if once.
+inline float narrow_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  const double back = static_cast<double>(nearest);
+  if (back == value || value != value || bits << 1 == 0xff000000U) return nearest;
+  // Toward zero, then odd.
+  if ((back > value) == (value > 0)) --bits;
+  return std::bit_cast<float>(bits | 1U);
+}
+
 /// The upper half of an IEEE binary32.
 struct bfloat16 {
   std::uint16_t bits = 0;
 
   bfloat16() = default;
-  explicit bfloat16(double value) : bfloat16(static_cast<float>(value)) {}
+  explicit bfloat16(double value) : bfloat16(narrow_to_odd(value)) {}
   explicit bfloat16(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (wide + 0x7fffU + ((wide >> 16) & 1U)) >> 16;
@@ -30,7 +41,7 @@ struct float16 {
   std::uint16_t bits = 0;
 
   float16() = default;
-  explicit float16(double value) : float16(static_cast<float>(value)) {}
+  explicit float16(double value) : float16(narrow_to_odd(value)) {}
   explicit float16(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (wide >> 16) & 0x8000U;

@@ -21,6 +21,19 @@ void check(bool condition, fmt::format_string<Args...> message, Args&&... args) 
   if (!condition) throw InvalidArgument(fmt::format(message, std::forward<Args>(args)...));
 }
 
+/// Extents must not be negative, and their product must be countable.
+template <class T, std::size_t Rank>
+void check_extents(std::string_view name, const View<T, Rank>& view) {
+  double elements = 1;
+  for (const std::int64_t extent : view.shape) {
+    check(extent >= 0, "{}: expected extents of at least 0, got ({})", name,
+          fmt::join(view.shape, ", "));
+    elements *= static_cast<double>(extent);
+  }
+  check(elements < 0x1p63, "{}: expected fewer than 2^63 elements, got shape ({})", name,
+        fmt::join(view.shape, ", "));
+}
+
 /// A view with elements must have an address.
 template <class T, std::size_t Rank>
 void check_present(std::string_view name, const View<T, Rank>& view) {

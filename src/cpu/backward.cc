@@ -29,55 +29,115 @@ class MomentArray {
   MomentArray(std::int64_t batches, const Extents& extents)
       : batches_(batches),
         k_(extents.num_components),
+        dim_(extents.dim),
         stride_(row_stride<A>(extents.dim)),
+        expanded_stride_(row_stride<A>(extents.dim + 2)),
+        has_expanded_(extents.has_shared_variances),
         data_(batches * extents.num_heads * size()) {
     data_.fill(0);
   }
 
   Moments<A> at(std::int64_t batch, std::int64_t head) const {
-    A* data = data_.data() + (head * batches_ + batch) * size();
-    return {data, data + row_stride<A>(k_), data + row_stride<A>(k_) + k_ * stride_};
+    return in_block(data_.data() + (head * batches_ + batch) * size());
   }
 
-  /// dlogit = sum dl; dmu = sum dl t / sigma; dsigma2 = 1/2 (sum dl t^2 - sum dl) / sigma2.
   template <class T>
-  void store(const AttentionArgs<T>& args, const AttentionGradients<T>& gradients,
-             const Extents& extents) const {
-    args.executor.run(extents.num_heads * k_, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) store_component(args, gradients, i / k_, i % k_);
+  void store(const AttentionArgs<T>& args, const PackedMixtures<A>& mixtures,
+             const AttentionGradients<T>& gradients) const {
+    const std::int64_t heads = args.means.size(0);
+    const AlignedArray<double> totals(heads * size());
+    args.executor.run(heads * k_, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) join_batches(i / k_, i % k_, totals.data());
+    });
+    args.executor.run(heads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t h = begin; h < end; ++h) {
+        store_head(mixtures.head(h), in_block(totals.data() + h * size()), gradients, h);
+      }
     });
   }
 
  private:
-  std::int64_t size() const { return row_stride<A>(k_) + 2 * k_ * stride_; }
+  std::int64_t size() const {
+    return row_stride<A>(k_) + 2 * k_ * stride_ + (has_expanded_ ? k_ * expanded_stride_ : 0);
+  }
+
+  template <class Element>
+  Moments<Element> in_block(Element* data) const {
+    Element* first = data + row_stride<A>(k_);
+    Element* second = first + k_ * stride_;
+    return {data, first, second, has_expanded_ ? second + k_ * stride_ : nullptr};
+  }
+
+  /// Sums the `part`-th of k_ parts of a head's blocks.
+  void join_batches(std::int64_t h, std::int64_t part, double* totals) const {
+    const std::int64_t length = (size() + k_ - 1) / k_;
+    const std::int64_t begin = std::min(part * length, size());
+    const std::int64_t end = std::min(begin + length, size());
+    double* total = totals + h * size();
+    std::fill(total + begin, total + end, 0.0);
+    for (std::int64_t b = 0; b < batches_; ++b) {
+      const A* block = data_.data() + (h * batches_ + b) * size();
+      for (std::int64_t i = begin; i < end; ++i) total[i] += static_cast<double>(block[i]);
+    }
+  }
 
   template <class T>
-  void store_component(const AttentionArgs<T>& args, const AttentionGradients<T>& gradients,
-                       std::int64_t h, std::int64_t k) const {
-    const auto sum = [&](auto&& element) {
-      double total = 0;
-      for (std::int64_t b = 0; b < batches_; ++b) total += static_cast<double>(element(at(b, h)));
-      return total;
-    };
-    const double zeroth = sum([&](const Moments<A>& m) { return m.zeroth[k]; });
-    if (gradients.prior_logits) gradients.prior_logits(h, k) = static_cast<A>(zeroth);
-    for (std::int64_t d = 0; d < args.means.size(2); ++d) {
-      const std::int64_t at_d = k * stride_ + d;
-      const double variance = static_cast<double>(args.variances(h, k, d));
-      if (gradients.means) {
-        const double first = sum([&](const Moments<A>& m) { return m.first[at_d]; });
-        gradients.means(h, k, d) = static_cast<A>(first / std::sqrt(variance));
+  void store_head(const HeadMixture<A>& mixture, const Moments<double>& moments,
+                  const AttentionGradients<T>& gradients, std::int64_t h) const {
+    const View<A, 3>& to_variances = gradients.variances;
+    const std::int64_t columns = to_variances ? to_variances.size(2) : 0;
+    const std::int64_t rows = to_variances ? to_variances.size(1) : 0;
+    std::vector<double> variances(static_cast<std::size_t>(rows * columns));
+    for (std::int64_t k = 0; k < k_; ++k) {
+      if (gradients.prior_logits) {
+        gradients.prior_logits(h, k) = static_cast<A>(moments.zeroth[k]);
       }
-      if (gradients.variances) {
-        const double second = sum([&](const Moments<A>& m) { return m.second[at_d]; });
-        gradients.variances(h, k, d) = static_cast<A>(0.5 * (second - zeroth) / variance);
+      double* row = variances.data() + (rows == 1 ? 0 : k) * columns;
+      for (std::int64_t d = 0; d < mixture.dim; ++d) {
+        const Slope slope = channel_gradient(mixture, moments, k, d);
+        if (gradients.means) gradients.means(h, k, d) = static_cast<A>(slope.mean);
+        if (to_variances) row[columns == 1 ? 0 : d] += slope.variance;
       }
     }
+    for (std::int64_t i = 0; i < rows * columns; ++i) {
+      to_variances(h, i / columns, i % columns) = static_cast<A>(variances[i]);
+    }
+  }
+
+  struct Slope {
+    double mean = 0;
+    double variance = 0;
+  };
+
+  /// dmu = sum dl t / sigma and dsigma2 = 1/2 sum dl (t^2 - 1) / sigma2, the latter one channel's
+  /// share where channels or components share it. With the expanded sums F = sum dl y,
+  /// Q = sum dl |y|^2 and L = sum dl, t = sqrt(p) (y - m):
+  ///   sum dl t = sqrt(p) (F - m L),  sum dl t^2 = p (q - 2 m F + m^2 L),
+  /// where q = sum dl y^2 of the channel is Q / D on the average (spherical), or 0 once summed over
+  /// components (tied).
+  Slope channel_gradient(const HeadMixture<A>& mixture, const Moments<double>& moments,
+                         std::int64_t k, std::int64_t d) const {
+    const double inverse_std = static_cast<double>(mixture.inverse_std[k * stride_ + d]);
+    double first = moments.first[k * stride_ + d];
+    double second = moments.second[k * stride_ + d];
+    if (const ExpandedMixture<A>& expanded = mixture.expanded; expanded && inverse_std > 0) {
+      const A* factors = expanded.factors + k * expanded.stride;
+      const double* sums = moments.expanded + k * expanded.stride;
+      const double p = static_cast<double>(expanded.precision[k]);
+      const double m = static_cast<double>(factors[d]) / p;
+      const double q = factors[dim_] != 0 ? sums[dim_] / static_cast<double>(dim_) : 0;
+      first += std::sqrt(p) * (sums[d] - m * sums[dim_ + 1]);
+      second += p * (q - 2 * m * sums[d] + m * m * sums[dim_ + 1]);
+    }
+    return {first * inverse_std, 0.5 * (second - moments.zeroth[k]) * inverse_std * inverse_std};
   }
 
   std::int64_t batches_;
   std::int64_t k_;
+  std::int64_t dim_;
   std::int64_t stride_;
+  std::int64_t expanded_stride_;
+  bool has_expanded_;
   AlignedArray<A> data_;
 };
 
@@ -97,6 +157,9 @@ struct Backward {
         mixtures(args.means, args.variances, args.prior_logits, args.executor),
         moments(std::max(plan.queries.num_batches(), plan.keys.num_batches()), extents),
         grad_states(plan.queries.num_segments(), extents),
+        grad_normalizer_data(args.is_causal ? upstream.saved.normalizer.numel() : 0),
+        grad_normalizers(
+            View<A, 3>::contiguous(grad_normalizer_data.data(), upstream.saved.normalizer.shape)),
         live_tokens_(static_cast<std::size_t>(plan.num_sequences() * extents.num_heads)) {
     for (std::int64_t i = 0; i < plan.num_sequences() * extents.num_heads; ++i) {
       live_tokens_[i] = count_live_tokens(i / extents.num_heads, i % extents.num_heads);
@@ -129,6 +192,9 @@ struct Backward {
   MomentArray<A> moments;
   /// dS and dZ: of each query segment on its own; when causal, then of all that comes after it.
   StateArray<A> grad_states;
+  AlignedArray<A> grad_normalizer_data;
+  View<A, 3>
+      grad_normalizers;  ///< ds, (B, Tq, Hq): from the queries' sweep to the keys', if causal
 
  private:
   std::int64_t count_live_tokens(std::int64_t index, std::int64_t h) const {
@@ -164,7 +230,7 @@ class BackwardWorker {
         values_(shared.extents.value_dim),
         grad_values_(shared.extents.value_dim),
         grad_numerators_(shared.extents.value_dim),
-        output_(shared.extents.value_dim),
+        inverse_normalizers_(kTileTokens),
         dx_(shared.extents.dim),
         grad_weights_t_(shared.extents.num_components * kTokenStride<A>),
         square_(shared.args.is_causal ? kCausalTileTokens * kTokenStride<A> : 0),
@@ -180,8 +246,10 @@ class BackwardWorker {
     grad_local_.clear();
     for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
       for_tiles(segment, kTileTokens, [&](std::int64_t begin, std::int64_t count) {
-        const TileRange range = load_queries(segment.sequence, h, hq, begin, count);
-        weights_gradient(total_, count, grad_numerators_, grad_weights_t());
+        const TileRange range = load_queries(segment.sequence, h, hq, begin, count, count);
+        row_gradient(total_, count, grad_numerators_, grad_weights_t());
+        compute_grad_normalizers(count);
+        add_sum_gradient(total_, count, grad_numerators_, grad_weights_t());
         finish_queries(range, h, moments);
         write_state(queries_, count, grad_numerators_, grad_local_);
       });
@@ -197,11 +265,24 @@ class BackwardWorker {
     grad_local_.clear();
     for_tiles(segment, kCausalTileTokens, [&](std::int64_t begin, std::int64_t count) {
       total_.set_sum(before_, local_);
-      load_keys(segment.sequence, h, begin, count);
+      load_keys(segment.sequence, h, begin, count, count);
       for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
-        const TileRange range = load_queries(segment.sequence, h, hq, begin, count);
-        weights_gradient(total_, count, grad_numerators_, grad_weights_t());
-        read_tile_backward(count);
+        const TileRange range = load_queries(segment.sequence, h, hq, begin, count, count);
+        row_gradient(total_, count, grad_numerators_, grad_weights_t());
+        upper_triangular_product<A>(count, values_.dim, values_.left(),
+                                    grad_numerators_.transposed(), square());
+        add_from_tile_keys(count);
+        compute_grad_normalizers(count);
+        for (std::int64_t i = 0; i < count; ++i) {
+          shared_.grad_normalizers(range.batch, range.first + i, hq) =
+              grad_numerators_.last.data()[i];
+        }
+        add_sum_gradient(total_, count, grad_numerators_, grad_weights_t());
+        for (std::int64_t j = 0; j < count; ++j) {
+          std::copy(grad_numerators_.last.data() + j, grad_numerators_.last.data() + count,
+                    square().at(j, j).data);
+        }
+        add_from_tile_keys(count);
         finish_queries(range, h, moments);
         write_state(queries_, count, grad_numerators_, grad_local_);
       }
@@ -215,7 +296,7 @@ class BackwardWorker {
             const Moments<A>& moments) {
     total_.load(grad_s, grad_z);
     for_tiles(segment, kTileTokens, [&](std::int64_t begin, std::int64_t count) {
-      const TileRange range = load_keys(segment.sequence, h, begin, count);
+      const TileRange range = load_keys(segment.sequence, h, begin, count, count);
       key_gradients_from_state(count);
       finish_keys(range, h, moments);
     });
@@ -232,10 +313,16 @@ class BackwardWorker {
       const std::int64_t begin = segment.begin + tile * kCausalTileTokens;
       const std::int64_t count = std::min(kCausalTileTokens, segment.end - begin);
       total_.set_sum(before_, grad_local_);
-      const TileRange range = load_keys(segment.sequence, h, begin, count);
+      const TileRange range = load_keys(segment.sequence, h, begin, count, -kCausalTileTokens);
       key_gradients_from_state(count);
       for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
-        load_queries(segment.sequence, h, hq, begin, count);
+        const TileRange from =
+            load_queries(segment.sequence, h, hq, begin, count, -kCausalTileTokens);
+        grad_numerators_.last.fill(0);
+        for (std::int64_t i = 0; i < count; ++i) {
+          grad_numerators_.last.data()[i] =
+              shared_.grad_normalizers(from.batch, from.first + i, hq);
+        }
         key_gradients_from_tile(count);
         write_state(queries_, count, grad_numerators_, grad_local_);
       }
@@ -248,8 +335,9 @@ class BackwardWorker {
   Rows<A> grad_weights_t() const { return {grad_weights_t_.data(), kTokenStride<A>}; }
   Rows<A> square() const { return {square_.data(), kTokenStride<A>}; }
 
+  /// Gamma_K and v of a tile. The tile `step` tokens on is fetched meanwhile.
   TileRange load_keys(std::int64_t sequence_index, std::int64_t h, std::int64_t begin,
-                      std::int64_t count) {
+                      std::int64_t count, std::int64_t step) {
     const AttentionArgs<T>& args = shared_.args;
     const Sequence& sequence = shared_.plan.sequences[sequence_index];
     const TileRange range{sequence.batch, sequence.k_begin + begin, h, count};
@@ -261,56 +349,64 @@ class BackwardWorker {
       std::fill(buffer + std::max<std::int64_t>(live, 0), buffer + count, false);
       keep = buffer;
     }
+    Prefetch next;
+    fetch(args.key, range, step, sequence.k_begin, sequence.k_end, next);
+    fetch(args.value, range, step, sequence.k_begin, sequence.k_end, next);
     keys_.route(shared_.mixtures.head(h), args.key, range, keep,
-                {sequence_index, h, Side::key, begin});
+                {sequence_index, h, Side::key, begin}, next);
     values_.load(args.value, range, keep);
     values_.make_transpose(count);
     return range;
   }
 
-  /// Gamma_Q, dn and ds of a tile. A query on whose output nothing depends is left out by
+  /// Gamma_Q and dn of a tile, likewise. A query on whose output nothing depends is left out by
   /// selection.
   TileRange load_queries(std::int64_t sequence_index, std::int64_t h, std::int64_t hq,
-                         std::int64_t begin, std::int64_t count) {
+                         std::int64_t begin, std::int64_t count, std::int64_t step) {
     const Sequence& sequence = shared_.plan.sequences[sequence_index];
     const TileRange range{sequence.batch, sequence.q_begin + begin, hq, count};
     grad_numerators_.load(shared_.upstream.grad_output, range, nullptr);
+    inverse_normalizers_.fill(0);
     bool keep[kTileTokens];
     for (std::int64_t i = 0; i < count; ++i) {
-      const A* row = grad_numerators_.row(i);
+      A* row = grad_numerators_.row(i);
       keep[i] = std::any_of(row, row + grad_numerators_.dim, [](A value) { return value != 0; });
-    }
-    output_.load(shared_.upstream.output, range, keep);
-    grad_numerators_.last.fill(0);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (keep[i])
-        divide_by_normalizer(i,
-                             shared_.upstream.saved.normalizer(range.batch, range.first + i, hq));
+      if (!keep[i]) continue;
+      const A s = shared_.upstream.saved.normalizer(range.batch, range.first + i, hq);
+      const A inverse = inverse_normalizer(s, shared_.args.eps);
+      for (std::int64_t e = 0; e < grad_numerators_.dim; ++e) row[e] *= inverse;
+      inverse_normalizers_.data()[i] = inverse;
     }
     grad_numerators_.make_transpose(count);
+    Prefetch next;
+    fetch(shared_.args.query, range, step, sequence.q_begin, sequence.q_end, next);
+    fetch(shared_.upstream.grad_output, range, step, sequence.q_begin, sequence.q_end, next);
     queries_.route(shared_.mixtures.head(h), shared_.args.query, range, keep,
-                   {sequence_index, hq, Side::query, begin});
+                   {sequence_index, hq, Side::query, begin}, next);
     return range;
   }
 
-  /// dn_i = do_i / (s_i + eps); ds_i = -dn_i . o_i.
-  void divide_by_normalizer(std::int64_t i, A s) {
-    const A inverse = inverse_normalizer(s, shared_.args.eps);
-    A* dn = grad_numerators_.row(i);
-    const A* o = output_.row(i);
-    for (std::int64_t e = 0; e < output_.dim; ++e) dn[e] *= inverse;
-    grad_numerators_.last.data()[i] = -dot(dn, o, output_.dim);
+  /// ds_i = -dn_i . o_i = -(dn_i . n_i) / (s_i + eps), with dn_i . n_i as the sum over k of
+  /// Gamma_Q(i, k) (dn_i . S_k), which grad_weights_t holds. The output itself would not do where
+  /// it has been rounded to 16 bits: with ds_i it has to cancel.
+  void compute_grad_normalizers(std::int64_t count) {
+    const Tag<A> d;
+    for (std::int64_t i = 0; i < count; i += kLanes<A>) {
+      Vec<A> sum = hn::Zero(d);
+      for (std::int64_t k = 0; k < total_.num_components; ++k) {
+        const std::int64_t at = k * kTokenStride<A> + i;
+        sum = hn::MulAdd(hn::Load(d, queries_.weights_t() + at),
+                         hn::Load(d, grad_weights_t_.data() + at), sum);
+      }
+      const Vec<A> inverse = hn::Load(d, inverse_normalizers_.data() + i);
+      const Vec<A> ds = hn::Neg(hn::Mul(sum, inverse));
+      hn::Store(hn::IfThenElseZero(hn::Ne(inverse, hn::Zero(d)), ds), d,
+                grad_numerators_.last.data() + i);
+    }
   }
 
-  /// What the tile's own keys add: sum over j <= i of (dn_i . v_j + ds_i) Gamma_K(j, k).
-  void read_tile_backward(std::int64_t count) {
-    upper_triangular_product<A>(count, values_.dim, values_.left(), grad_numerators_.transposed(),
-                                square());
-    for (std::int64_t j = 0; j < count; ++j) {
-      for (std::int64_t i = j; i < count; ++i) {
-        square().at(j, i).data[0] += grad_numerators_.last.data()[i];
-      }
-    }
+  /// Adds what the tile's own keys contribute: sum over j <= i of square(j, i) Gamma_K(j, k).
+  void add_from_tile_keys(std::int64_t count) {
     for_column_blocks<A>(count, [&](std::int64_t i, auto vecs) HWY_ATTR {
       constexpr int kVecs = decltype(vecs)::value;
       product_columns<Into::add, kVecs, A>(
@@ -326,7 +422,8 @@ class BackwardWorker {
 
   /// dGamma_K(j, k) = v_j . dS_k + dZ_k; dv_j = sum_k Gamma_K(j, k) dS_k.
   void key_gradients_from_state(std::int64_t count) {
-    weights_gradient(total_, count, values_, grad_weights_t());
+    row_gradient(total_, count, values_, grad_weights_t());
+    add_sum_gradient(total_, count, values_, grad_weights_t());
     product<Into::set, A>(count, total_.num_components, values_.dim, keys_.token_rows(),
                           {total_.s.data(), total_.stride}, grad_values_.view());
   }
@@ -364,7 +461,7 @@ class BackwardWorker {
   RowTile<A> values_;
   RowTile<A> grad_values_;
   RowTile<A> grad_numerators_;  ///< dn, ds
-  RowTile<A> output_;
+  AlignedArray<A> inverse_normalizers_;
   RowTile<A> dx_;
   AlignedArray<A> grad_weights_t_;
   AlignedArray<A> square_;
@@ -374,17 +471,17 @@ class BackwardWorker {
   HeadState<A> grad_local_;
 };
 
-/// Calls task(worker, head, batch) for every head and batch of segments, a worker a range.
+/// Calls task(worker, head, batch) for every batch of segments and head, a worker a range, in the
+/// order of forward's for_heads().
 template <class T, class Task>
 void for_batches(const Backward<T>& shared, const Cut& cut, const Task& task) {
-  const std::int64_t count = cut.num_batches();
-  shared.args.executor.run(shared.extents.num_heads * count,
-                           [&](std::int64_t begin, std::int64_t end) {
-                             BackwardWorker<T> worker(shared);
-                             for (std::int64_t i = begin; i < end; ++i) {
-                               task(worker, i / count, i % count);
-                             }
-                           });
+  const std::int64_t heads = shared.extents.num_heads;
+  shared.args.executor.run(heads * cut.num_batches(), [&](std::int64_t begin, std::int64_t end) {
+    BackwardWorker<T> worker(shared);
+    for (std::int64_t i = begin; i < end; ++i) {
+      task(worker, i % heads, i / heads);
+    }
+  });
 }
 
 template <class T>
@@ -450,7 +547,7 @@ void run_backward(const AttentionArgs<T>& args, const AttentionUpstream<T>& upst
   backward_queries(shared);
   join_grad_states(shared, grad_totals);
   backward_keys(shared, grad_totals);
-  shared.moments.store(args, gradients, shared.extents);
+  shared.moments.store(args, shared.mixtures, gradients);
 }
 
 void backward_float(const AttentionArgs<float>& args, const AttentionUpstream<float>& upstream,

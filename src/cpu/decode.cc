@@ -81,6 +81,7 @@ class StepWorker {
 
   StepWorker(const StepArgs<T>& args, const View<T, 3>& output)
       : args_(args),
+        variances_(broadcast_variances(args.variances, args.means.size(1), args.query.size(2))),
         output_(output),
         group_(args.query.size(1) / args.key.size(1)),
         num_components_(args.means.size(1)),
@@ -125,15 +126,20 @@ class StepWorker {
   void route(std::int64_t h) {
     const Tag<A> d;
     for (std::int64_t k = 0; k < num_components_; ++k) {
+      const A prior_logit = args_.prior_logits(h, k);
+      if (prior_logit == -std::numeric_limits<A>::infinity()) {
+        for (std::int64_t row = 0; row <= group_; ++row) gamma(row)[k] = prior_logit;
+        continue;
+      }
       load(args_.means.at(h, k), args_.means.strides[2], mean_.data());
-      load(args_.variances.at(h, k), args_.variances.strides[2], precision_.data());
+      load(variances_.at(h, k), variances_.strides[2], precision_.data());
       LogProduct<A> determinant;
       for (std::int64_t e = 0; e < dim_; e += kLanes<A>) {
         const Vec<A> variance = hn::Load(d, precision_.data() + e);
         determinant.multiply(variance);
         hn::Store(hn::Div(hn::Set(d, A{1}), variance), d, precision_.data() + e);
       }
-      const A log_weight = args_.prior_logits(h, k) - A(0.5) * determinant.value();
+      const A log_weight = prior_logit - A(0.5) * determinant.value();
       for (std::int64_t row = 0; row <= group_; ++row) {
         gamma(row)[k] = log_weight - A(0.5) * distance(x_.data() + row * dim_stride_);
       }
@@ -214,6 +220,7 @@ class StepWorker {
   }
 
   const StepArgs<T>& args_;
+  View<const A, 3> variances_;
   const View<T, 3>& output_;
   std::int64_t group_;
   std::int64_t num_components_;

@@ -108,8 +108,11 @@ class ForwardWorker {
     const TileRange range{sequence.batch, sequence.k_begin + begin, h, count};
     bool buffer[kTileTokens];
     const bool* keep = kept_keys(args, range, buffer);
+    Prefetch next;
+    fetch(args.key, range, count, sequence.k_begin, sequence.k_end, next);
+    fetch(args.value, range, count, sequence.k_begin, sequence.k_end, next);
     keys_.route(shared_.mixtures.head(h), args.key, range, keep,
-                {sequence_index, h, Side::key, begin});
+                {sequence_index, h, Side::key, begin}, next);
     values_.load(args.value, range, keep);
   }
 
@@ -117,8 +120,10 @@ class ForwardWorker {
                           std::int64_t begin, std::int64_t count) {
     const Sequence& sequence = shared_.plan.sequences[sequence_index];
     const TileRange range{sequence.batch, sequence.q_begin + begin, hq, count};
+    Prefetch next;
+    fetch(shared_.args.query, range, count, sequence.q_begin, sequence.q_end, next);
     queries_.route(shared_.mixtures.head(h), shared_.args.query, range, nullptr,
-                   {sequence_index, hq, Side::query, begin});
+                   {sequence_index, hq, Side::query, begin}, next);
     return range;
   }
 
@@ -165,16 +170,17 @@ StateArray<accumulate_t<T>> saved_states(const Forward<T>& shared) {
   return {shared.plan.num_saved, shared.extents};
 }
 
-/// Calls task(worker, h, index) for every head and index in [0, count), a worker a range.
+/// Calls task(worker, h, index) for every index in [0, count) and head, a worker a range. Heads
+/// follow each other within an index: their rows share pages, whose addresses are dear to look up.
 template <class T, class Task>
 void for_heads(const Forward<T>& shared, std::int64_t count, const Task& task) {
-  shared.args.executor.run(shared.extents.num_heads * count,
-                           [&](std::int64_t begin, std::int64_t end) {
-                             ForwardWorker<T> worker(shared);
-                             for (std::int64_t i = begin; i < end; ++i) {
-                               task(worker, i / count, i % count);
-                             }
-                           });
+  const std::int64_t heads = shared.extents.num_heads;
+  shared.args.executor.run(heads * count, [&](std::int64_t begin, std::int64_t end) {
+    ForwardWorker<T> worker(shared);
+    for (std::int64_t i = begin; i < end; ++i) {
+      task(worker, i % heads, i / heads);
+    }
+  });
 }
 
 /// State of every segment on its own.
@@ -214,24 +220,44 @@ void forward_bidirectional(const Forward<T>& shared) {
             });
 }
 
+/// Heads [begin, end) of one sequence, side by side from segment to segment.
+template <class T>
+void forward_causal_heads(const Forward<T>& shared, const StateArray<accumulate_t<T>>& before,
+                          ForwardWorker<T>& worker, std::int64_t sequence, std::int64_t begin,
+                          std::int64_t end) {
+  using A = accumulate_t<T>;
+  const Cut& keys = shared.plan.keys;
+  std::vector<RunningState<A>> states;
+  for (std::int64_t h = begin; h < end; ++h) {
+    states.emplace_back(shared.extents).load(shared.args.initial_state, sequence, h);
+  }
+  for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
+    for (std::int64_t h = begin; h < end; ++h) {
+      RunningState<A>& state = states[h - begin];
+      state.store(before.s(i, h), before.z(i, h));
+      state.add(worker.read_causal(keys.segments[i], h, before.s(i, h), before.z(i, h)));
+    }
+  }
+  for (std::int64_t h = begin; h < end; ++h) {
+    states[h - begin].store(shared.outputs.final_state, sequence, h);
+  }
+}
+
 /// One pass, a task a sequence and head: half as many responsibilities of keys as in two.
 template <class T>
 void forward_causal_sequential(const Forward<T>& shared,
                                const StateArray<accumulate_t<T>>& before) {
-  using A = accumulate_t<T>;
-  const Cut& keys = shared.plan.keys;
-  for_heads(shared, shared.plan.num_sequences(),
-            [&](ForwardWorker<T>& worker, std::int64_t h, std::int64_t sequence) {
-              RunningState<A> state(shared.extents);
-              state.load(shared.args.initial_state, sequence, h);
-              for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
-                state.store(before.s(i, h), before.z(i, h));
-                const HeadState<A>& local =
-                    worker.read_causal(keys.segments[i], h, before.s(i, h), before.z(i, h));
-                state.add(local);
-              }
-              state.store(shared.outputs.final_state, sequence, h);
-            });
+  const std::int64_t heads = shared.extents.num_heads;
+  shared.args.executor.run(shared.plan.num_sequences() * heads,
+                           [&](std::int64_t begin, std::int64_t end) {
+                             ForwardWorker<T> worker(shared);
+                             while (begin < end) {
+                               const std::int64_t h = begin % heads;
+                               const std::int64_t last = std::min(heads, h + end - begin);
+                               forward_causal_heads(shared, before, worker, begin / heads, h, last);
+                               begin += last - h;
+                             }
+                           });
 }
 
 /// Two passes, a task a segment: sums of all segments, a scan, then outputs. The same bits.

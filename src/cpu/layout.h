@@ -8,12 +8,11 @@
 // into different cache sets.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "common/aligned_array.h"
+#include "common/covariance.h"
 #include "gma/attention.h"
 
 namespace gma::cpu {
@@ -49,6 +48,7 @@ struct Extents {
   std::int64_t num_components = 0;  ///< K
   std::int64_t dim = 0;             ///< D
   std::int64_t value_dim = 0;       ///< Dv
+  bool has_shared_variances = false;
 
   template <class T>
   explicit Extents(const AttentionArgs<T>& args)
@@ -56,82 +56,9 @@ struct Extents {
         group(num_heads > 0 ? args.query.size(2) / num_heads : 0),
         num_components(args.means.size(1)),
         dim(args.query.size(3)),
-        value_dim(args.value.size(3)) {}
-};
-
-/// The mixture of one head in the form the kernels want: rows of `stride` elements, zero past D.
-template <class A>
-struct HeadMixture {
-  const A* means = nullptr;        ///< (K, stride)
-  const A* inverse_std = nullptr;  ///< 1 / sigma, (K, stride)
-  const A* log_weights = nullptr;  ///< log pi_k - 1/2 sum_d log sigma2_kd, (K)
-  std::int64_t stride = 0;
-  std::int64_t num_components = 0;
-  std::int64_t dim = 0;
-};
-
-/// All heads' mixtures, packed once a call.
-template <class A>
-class PackedMixtures {
- public:
-  PackedMixtures(const View<const A, 3>& means, const View<const A, 3>& variances,
-                 const View<const A, 2>& prior_logits, const Executor& executor)
-      : num_components_(means.size(1)),
-        dim_(means.size(2)),
-        stride_(row_stride<A>(dim_)),
-        means_(means.size(0) * num_components_ * stride_),
-        inverse_std_(means_.size()),
-        log_weights_(means.size(0) * num_components_) {
-    executor.run(log_weights_.size(), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        const std::int64_t h = row / num_components_;
-        const std::int64_t k = row % num_components_;
-        A* mean = means_.data() + row * stride_;
-        A* inverse_std = inverse_std_.data() + row * stride_;
-        for (std::int64_t d = 0; d < dim_; ++d) mean[d] = means(h, k, d);
-        for (std::int64_t d = 0; d < dim_; ++d) {
-          inverse_std[d] = 1 / std::sqrt(variances(h, k, d));
-        }
-        std::fill(mean + dim_, mean + stride_, A{0});
-        std::fill(inverse_std + dim_, inverse_std + stride_, A{0});
-        log_weights_.data()[row] = static_cast<A>(
-            prior_logits(h, k) - 0.5 * log_determinant(variances.at(h, k), variances.strides[2]));
-      }
-    });
-  }
-
-  HeadMixture<A> head(std::int64_t h) const {
-    const std::int64_t row = h * num_components_;
-    return {means_.data() + row * stride_,
-            inverse_std_.data() + row * stride_,
-            log_weights_.data() + row,
-            stride_,
-            num_components_,
-            dim_};
-  }
-
- private:
-  /// sum_d log sigma2_d, with one logarithm for as many factors as a double's range is sure to
-  /// hold.
-  double log_determinant(const A* variances, std::int64_t stride) const {
-    constexpr std::int64_t kFactors = std::is_same_v<A, float> ? 6 : 1;
-    double sum = 0;
-    for (std::int64_t begin = 0; begin < dim_; begin += kFactors) {
-      double product = 1;
-      for (std::int64_t d = begin; d < std::min(begin + kFactors, dim_); ++d) {
-        product *= static_cast<double>(variances[d * stride]);
-      }
-      sum += std::log(product);
-    }
-    return sum;
-  }
-
-  std::int64_t num_components_;
-  std::int64_t dim_;
-  std::int64_t stride_;
-  AlignedArray<A> means_;
-  AlignedArray<A> inverse_std_;
-  AlignedArray<A> log_weights_;
+        value_dim(args.value.size(3)),
+        has_shared_variances(covariance_type(args.variances, num_components, dim) !=
+                             CovarianceType::diag) {}
 };
 
 /// S and Z of one head in padded rows.

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "common/dropout.h"
+#include "cpu/mixture.h"
 #include "cpu/product-inl.h"
 #include "cpu/vector-inl.h"
 
@@ -67,10 +68,11 @@ inline constexpr int kLogitsBlock = HWY_TARGET <= HWY_AVX3 ? 16 : 8;
 /// kVecs vectors of tokens, all components. Few components and many tokens are best: each element
 /// of the mixture has to be broadcast.
 template <int kVecs, class A>
-void logits_columns(const HeadMixture<A>& mixture, const A* x_t, A* logits_t) {
+void logits_columns(const HeadMixture<A>& mixture, const A* x_t, A* logits_t, Prefetch& prefetch) {
   constexpr int kRows = kLogitsBlock / kVecs;
   std::int64_t k = 0;
   for (; k + kRows <= mixture.num_components; k += kRows) {
+    prefetch.advance(1);
     logits_block<kRows, kVecs>(mixture, k, x_t, logits_t + k * kTokenStride<A>);
   }
   for (; k < mixture.num_components; ++k) {
@@ -79,15 +81,16 @@ void logits_columns(const HeadMixture<A>& mixture, const A* x_t, A* logits_t) {
 }
 
 template <class A>
-void logits(const HeadMixture<A>& mixture, const A* x_t, std::int64_t tokens, A* logits_t) {
+void logits(const HeadMixture<A>& mixture, const A* x_t, std::int64_t tokens, A* logits_t,
+            Prefetch& prefetch) {
   std::int64_t i = 0;
   for (; i + 4 * kLanes<A> <= tokens; i += 4 * kLanes<A>) {
-    logits_columns<4>(mixture, x_t + i, logits_t + i);
+    logits_columns<4>(mixture, x_t + i, logits_t + i, prefetch);
   }
   for (; i + 2 * kLanes<A> <= tokens; i += 2 * kLanes<A>) {
-    logits_columns<2>(mixture, x_t + i, logits_t + i);
+    logits_columns<2>(mixture, x_t + i, logits_t + i, prefetch);
   }
-  for (; i < tokens; i += kLanes<A>) logits_columns<1>(mixture, x_t + i, logits_t + i);
+  for (; i < tokens; i += kLanes<A>) logits_columns<1>(mixture, x_t + i, logits_t + i, prefetch);
 }
 
 /// Softmax over components, in place; columns of tokens whose `kept` is 0 rather than 1 become 0.
@@ -173,12 +176,14 @@ void softmax_backward(std::int64_t num_components, std::int64_t tokens, const A*
 }
 
 /// Sums over tokens from which the mixture's gradients follow, with t = (x - mu) / sigma:
-/// sum dl, sum dl t and sum dl t^2.
+/// sum dl, and sum dl t and sum dl t^2 of the tokens that take the direct distance. Of the others,
+/// sum dl [y, |y|^2, 1].
 template <class A>
 struct Moments {
-  A* zeroth;  ///< (K)
-  A* first;   ///< (K, stride of the mixture)
-  A* second;  ///< the same
+  A* zeroth;    ///< (K)
+  A* first;     ///< (K, stride of HeadMixture)
+  A* second;    ///< the same
+  A* expanded;  ///< (K, stride of ExpandedMixture), or null
 };
 
 /// For kRows components and one vector of channels: adds to the moments, and to dx.

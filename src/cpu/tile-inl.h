@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "common/plan.h"
+#include "cpu/expanded-inl.h"
 #include "cpu/routing-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,6 +28,17 @@ struct TileRange {
   std::int64_t head;
   std::int64_t count;
 };
+
+/// Has the tile that lies `step` tokens on from `range` fetched, as far as rows [begin, end) go.
+template <class T>
+void fetch(const View<const T, 4>& from, const TileRange& range, std::int64_t step,
+           std::int64_t begin, std::int64_t end, Prefetch& prefetch) {
+  const std::int64_t first = range.first + step;
+  const std::int64_t count = std::min(range.count, end - first);
+  if (first < begin || count <= 0) return;
+  prefetch.add(from.at(range.batch, first, range.head), from.strides[1], from.strides[3], count,
+               from.size(3));
+}
 
 /// `count` rounded up to whole vectors: the columns of `_t` arrays that are computed.
 template <class A>
@@ -86,18 +98,20 @@ class RoutedTile {
   RoutedTile(const Extents& extents, const Dropout& dropout)
       : dropout_(dropout),
         x_(extents.dim),
+        expanded_(extents.dim, extents.num_components, extents.has_shared_variances),
         kept_(kTileTokens),
         gamma_t_(extents.num_components * kTokenStride<A>),
         dropped_t_(dropout.active() ? gamma_t_.size() : 0) {}
 
-  /// Reads x and computes its responsibilities; tokens that are not kept have none.
+  /// Reads x and computes its responsibilities; tokens that are not kept have none. Meanwhile has
+  /// what `prefetch` holds fetched.
   template <class T>
   void route(const HeadMixture<A>& mixture, const View<const T, 4>& x, const TileRange& range,
-             const bool* keep, const TileOrigin& origin) {
+             const bool* keep, const TileOrigin& origin, Prefetch prefetch) {
     x_.load(x, range, keep);
-    x_.make_transpose(range.count);
     tokens_ = padded_tokens<A>(range.count);
-    logits(mixture, x_.rows_t.data(), tokens_, gamma_t_.data());
+    compute_logits(mixture, range.count, prefetch);
+    prefetch.advance(prefetch.remaining());
     for (std::int64_t i = 0; i < tokens_; ++i) {
       kept_.data()[i] = i < range.count && (keep == nullptr || keep[i]) ? A{1} : A{0};
     }
@@ -120,16 +134,44 @@ class RoutedTile {
                 const Moments<A>& moments, RowTile<A>& dx) const {
     softmax_backward(mixture.num_components, tokens_, kept_.data(), gamma_t_.data(), weights_t(),
                      grad_t, moments.zeroth);
-    density_backward(mixture, count, grad_t, x_.const_view(), moments, dx.view());
+    const A* direct_t = grad_t;
+    if (num_direct_ > 0 && num_direct_ < count) {
+      expanded_.split(mixture.num_components, tokens_, grad_t);
+      direct_t = expanded_.direct_t();
+    }
+    if (num_direct_ > 0) {
+      density_backward(mixture, count, direct_t, x_.const_view(), moments, dx.view());
+    }
+    if (num_direct_ < count) {
+      expanded_.backward(mixture, count, grad_t, moments.expanded, dx.view());
+    }
   }
 
  private:
+  void compute_logits(const HeadMixture<A>& mixture, std::int64_t count, Prefetch& prefetch) {
+    num_direct_ = count;
+    if (mixture.expanded) {
+      expanded_.load(mixture, x_.const_view(), count, tokens_);
+      num_direct_ = expanded_.num_far();
+    }
+    if (num_direct_ < count) expanded_.logits(mixture, tokens_, gamma_t_.data());
+    if (num_direct_ == 0) return;
+    A* direct_t = num_direct_ < count ? expanded_.direct_t() : gamma_t_.data();
+    x_.make_transpose(count);
+    logits(mixture, x_.rows_t.data(), tokens_, direct_t, prefetch);
+    if (num_direct_ < count) {
+      expanded_.take_far(mixture.num_components, count, gamma_t_.data());
+    }
+  }
+
   const Dropout& dropout_;
   RowTile<A> x_;
+  ExpandedTile<A> expanded_;
   AlignedArray<A> kept_;  ///< 1 where a token takes part, otherwise 0
   AlignedArray<A> gamma_t_;
   AlignedArray<A> dropped_t_;
   std::int64_t tokens_ = 0;
+  std::int64_t num_direct_ = 0;  ///< tokens that take the direct distance
 };
 
 /// [S, Z] += weights^T [rows, last].
@@ -154,14 +196,20 @@ void read_state(const RoutedTile<A>& tile, std::int64_t count, const HeadState<A
                         {rows.last.data(), 0});
 }
 
-/// The gradient of both: dweights(i, k) = rows_i . S_k + last_i Z_k, transposed.
+/// The gradient of both has two parts, transposed: grad(k, i) = rows_i . S_k,
 template <class A>
-void weights_gradient(const HeadState<A>& state, std::int64_t count, const RowTile<A>& rows,
-                      Rows<A> grad_t) {
-  product<Into::set, A>(state.num_components, 1, count, {state.z.data(), 1, 0},
-                        {rows.last.data(), 0}, grad_t);
-  product<Into::add, A>(state.num_components, rows.dim, count, {state.s.data(), state.stride, 1},
+void row_gradient(const HeadState<A>& state, std::int64_t count, const RowTile<A>& rows,
+                  Rows<A> grad_t) {
+  product<Into::set, A>(state.num_components, rows.dim, count, {state.s.data(), state.stride, 1},
                         rows.transposed(), grad_t);
+}
+
+/// and grad(k, i) += last_i Z_k.
+template <class A>
+void add_sum_gradient(const HeadState<A>& state, std::int64_t count, const RowTile<A>& rows,
+                      Rows<A> grad_t) {
+  product<Into::add, A>(state.num_components, 1, count, {state.z.data(), 1, 0},
+                        {rows.last.data(), 0}, grad_t);
 }
 
 /// Which keys of a tile take part, in `buffer`; null = all. Packed sequences have no mask.

@@ -65,6 +65,54 @@ HWY_INLINE Vec<A> exp_nonpositive(Vec<A> x) {
 /// not round to nearest.
 inline constexpr bool kHasHalfConversions = HWY_TARGET <= HWY_AVX2 || HWY_ARCH_ARM;
 
+/// Rows that the next tile will read, fetched into the second-level cache piece by piece while this
+/// one is computed: rows of one head lie too far apart for the hardware to foresee.
+class Prefetch {
+ public:
+  /// Rows of `dim` elements; nothing for elements that do not lie side by side.
+  template <class T>
+  void add(const T* rows, std::int64_t row_stride, std::int64_t element_stride, std::int64_t count,
+           std::int64_t dim) {
+    if (element_stride != 1 || num_sources_ == kMaxSources) return;
+    const auto* address = reinterpret_cast<const char*>(rows);
+    sources_[num_sources_++] = {address, row_stride * static_cast<std::int64_t>(sizeof(T)), count,
+                                dim * static_cast<std::int64_t>(sizeof(T))};
+    remaining_ += count;
+  }
+
+  /// Rows not yet fetched.
+  std::int64_t remaining() const { return remaining_; }
+
+  HWY_INLINE void advance(std::int64_t rows) {
+    for (; rows > 0 && remaining_ > 0; --rows, --remaining_) {
+      Source& source = sources_[next_];
+      for (std::int64_t byte = 0; byte < source.bytes; byte += kLineBytes) {
+        __builtin_prefetch(source.row + byte, kToRead, kIntoSecondLevel);
+      }
+      source.row += source.stride;
+      if (--source.count == 0) ++next_;
+    }
+  }
+
+ private:
+  static constexpr int kToRead = 0;
+  static constexpr int kIntoSecondLevel = 2;
+  static constexpr std::int64_t kLineBytes = 64;
+  static constexpr int kMaxSources = 2;
+
+  struct Source {
+    const char* row;
+    std::int64_t stride;
+    std::int64_t count;
+    std::int64_t bytes;
+  };
+
+  Source sources_[kMaxSources] = {};
+  int num_sources_ = 0;
+  int next_ = 0;
+  std::int64_t remaining_ = 0;
+};
+
 /// to[i] = from[i], converted; `to` and `from` are contiguous.
 template <class T, class A>
 void convert_row(const T* from, std::int64_t count, A* to) {

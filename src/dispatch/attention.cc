@@ -23,8 +23,9 @@ Args with_executor(const Args& args, std::int64_t tokens, std::int64_t value_dim
     executor = openmp_executor();
     executor.min_work = kMinParallelWork;
   }
-  const std::int64_t work = tokens * args.means.size(1) * (2 * args.means.size(2) + value_dim);
-  if (work < executor.min_work) executor = serial_executor();
+  const double work = static_cast<double>(tokens) * static_cast<double>(args.means.size(1)) *
+                      static_cast<double>(2 * args.means.size(2) + value_dim);
+  if (work < static_cast<double>(executor.min_work)) executor = serial_executor();
   return complete;
 }
 
@@ -44,6 +45,7 @@ StepArgs<T> with_executor(const StepArgs<T>& args) {
 
 template <class T>
 std::int64_t saved_segments(const AttentionArgs<T>& args) {
+  validate(args);
   return make_plan(args).num_saved;
 }
 

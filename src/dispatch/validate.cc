@@ -22,7 +22,10 @@ void validate_mixture(const View<const A, 3>& means, const View<const A, 3>& var
   check(num_components > 0, "means: expected at least one component, got K = 0");
   check(dim > 0, "query: expected a routing size D of at least 1, got 0");
   check_shape("means", means, "(Hk, K, D)", {num_heads, num_components, dim});
-  check_shape("variances", variances, "(Hk, K, D)", {num_heads, num_components, dim});
+  const std::int64_t rows = variances.size(1) == 1 && num_components > 1 ? 1 : num_components;
+  const std::int64_t columns = rows == num_components && variances.size(2) == 1 ? 1 : dim;
+  check_shape("variances", variances, "(Hk, K, D), (Hk, 1, D) or (Hk, K, 1)",
+              {num_heads, rows, columns});
   check_shape("prior_logits", prior_logits, "(Hk, K)", {num_heads, num_components});
   for (std::int64_t h = 0; h < num_heads; ++h) {
     bool any = false;
@@ -101,10 +104,20 @@ void validate_state(std::string_view name, const AttentionArgs<T>& args, const S
         num_components, fmt::join(state.z.shape, ", "));
 }
 
+template <class T, std::size_t Rank>
+void check_contiguous(std::string_view name, const View<T, Rank>& view) {
+  const auto expected = View<T, Rank>::contiguous(view.data, view.shape).strides;
+  for (std::size_t axis = 0; axis < Rank && view.numel() > 0; ++axis) {
+    check(view.shape[axis] == 1 || view.strides[axis] == expected[axis],
+          "{}: expected contiguous strides ({}), got ({})", name, fmt::join(expected, ", "),
+          fmt::join(view.strides, ", "));
+  }
+}
+
 template <class T, class A>
 void validate_saved(const AttentionArgs<T>& args, const Saved<A>& saved) {
   if (!saved) return;
-  const std::int64_t segments = saved_segments(args);
+  const std::int64_t segments = make_plan(args).num_saved;
   const std::int64_t heads = args.key.size(2);
   const std::int64_t num_components = args.means.size(1);
   check_shape("saved.normalizer", saved.normalizer, "(B, Tq, Hq)",
@@ -113,6 +126,8 @@ void validate_saved(const AttentionArgs<T>& args, const Saved<A>& saved) {
               {segments, heads, num_components, args.value.size(3)});
   check_shape("saved.segment_z", saved.segment_z, "(segments, Hk, K)",
               {segments, heads, num_components});
+  check_contiguous("saved.segment_s", saved.segment_s);
+  check_contiguous("saved.segment_z", saved.segment_z);
 }
 
 /// A view that may be absent.
@@ -129,6 +144,9 @@ void validate(const AttentionArgs<T>& args) {
   const auto& [batch, tokens_q, heads_q, dim] = args.query.shape;
   const std::int64_t tokens_k = args.key.size(1);
   const std::int64_t heads_k = args.key.size(2);
+  check_extents("query", args.query);
+  check_extents("key", args.key);
+  check_extents("value", args.value);
   check_present("query", args.query);
   check_shape("key", args.key, "(B, Tk, Hk, D)", {batch, tokens_k, heads_k, dim});
   check_shape("value", args.value, "(B, Tk, Hk, Dv)",
@@ -162,7 +180,6 @@ void validate(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream
   validate(args);
   const std::array<std::int64_t, 4> output_shape{args.query.size(0), args.query.size(1),
                                                  args.query.size(2), args.value.size(3)};
-  check_shape("output", upstream.output, "(B, Tq, Hq, Dv)", output_shape);
   check_shape("grad_output", upstream.grad_output, "(B, Tq, Hq, Dv)", output_shape);
   validate_saved(args, upstream.saved);
   validate_state("grad_final_state", args, upstream.grad_final_state);
@@ -170,7 +187,7 @@ void validate(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream
   check_optional("gradients.key", gradients.key, "(B, Tk, Hk, D)", args.key.shape);
   check_optional("gradients.value", gradients.value, "(B, Tk, Hk, Dv)", args.value.shape);
   check_optional("gradients.means", gradients.means, "(Hk, K, D)", args.means.shape);
-  check_optional("gradients.variances", gradients.variances, "(Hk, K, D)", args.variances.shape);
+  check_optional("gradients.variances", gradients.variances, "of variances", args.variances.shape);
   check_optional("gradients.prior_logits", gradients.prior_logits, "(Hk, K)",
                  args.prior_logits.shape);
   validate_state("gradients.initial_state", args, gradients.initial_state);
@@ -181,6 +198,9 @@ void validate(const StepArgs<T>& args, const View<T, 3>& output) {
   const auto& [batch, heads_q, dim] = args.query.shape;
   const std::int64_t heads_k = args.key.size(1);
   const std::int64_t value_dim = args.value.size(2);
+  check_extents("query", args.query);
+  check_extents("key", args.key);
+  check_extents("value", args.value);
   check_present("query", args.query);
   check_shape("key", args.key, "(B, Hk, D)", {batch, heads_k, dim});
   check_shape("value", args.value, "(B, Hk, Dv)", {batch, heads_k, value_dim});

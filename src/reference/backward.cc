@@ -33,12 +33,25 @@ struct MixtureGradient {
       if (gradients.means) {
         store(means[k], gradients.means.at(head, k), gradients.means.strides[2]);
       }
-      if (gradients.variances) {
-        store(variances[k], gradients.variances.at(head, k), gradients.variances.strides[2]);
-      }
     }
+    if (gradients.variances) store_variances(gradients.variances, head);
     if (gradients.prior_logits) {
       store(prior_logits, gradients.prior_logits.at(head), gradients.prior_logits.strides[1]);
+    }
+  }
+
+  /// Summed over the components or channels that share a variance.
+  template <class A>
+  void store_variances(const View<A, 3>& to, std::int64_t head) const {
+    for (std::int64_t row = 0; row < to.size(1); ++row) {
+      Vector sum(static_cast<std::size_t>(to.size(2)));
+      for (std::size_t k = 0; k < variances.size(); ++k) {
+        if (to.size(1) != 1 && static_cast<std::int64_t>(k) != row) continue;
+        for (std::size_t d = 0; d < variances[k].size(); ++d) {
+          sum[sum.size() == 1 ? 0 : d] += variances[k][d];
+        }
+      }
+      store(sum, to.at(head, row), to.strides[2]);
     }
   }
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/covariance.h"
 #include "gma/attention.h"
 
 namespace gma::reference {
@@ -39,9 +40,10 @@ class Mixture {
       : num_components_(means.size(1)),
         dim_(means.size(2)),
         prior_logits_(load(prior_logits.at(head), num_components_, prior_logits.strides[1])) {
+    const View<const A, 3> all = broadcast_variances(variances, num_components_, dim_);
     for (std::int64_t k = 0; k < num_components_; ++k) {
       const Vector mean = load(means.at(head, k), dim_, means.strides[2]);
-      const Vector variance = load(variances.at(head, k), dim_, variances.strides[2]);
+      const Vector variance = load(all.at(head, k), dim_, all.strides[2]);
       double log_determinant = 0;
       for (const double sigma2 : variance) log_determinant += std::log(sigma2);
       means_.insert(means_.end(), mean.begin(), mean.end());

@@ -14,8 +14,7 @@ namespace gma::reference {
 template <class T>
 void forward(const AttentionArgs<T>& args, const AttentionOutputs<T>& outputs);
 
-/// Arguments are as for gma::backward() and must be valid. Reads neither `upstream.output` nor
-/// `upstream.saved`.
+/// Arguments are as for gma::backward() and must be valid. Does not read `upstream.saved`.
 template <class T>
 void backward(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream,
               const AttentionGradients<T>& gradients);

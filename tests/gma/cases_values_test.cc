@@ -205,16 +205,25 @@ TEST_P(Cases, C17_HugeInputsAtTheVarianceFloor) {
 
 TEST_P(Cases, C18_LogDensityFarFromTheOrigin) {
   constexpr double kCenter = 1e4;
-  Problem<float> problem = make_problem<float>(
-      {.batch = 50, .queries = 1, .keys = 1, .components = 2, .variance = 1, .offset = kCenter});
-  const Results<float> results = solve_forward(problem, backend());
-  const Results<double> reference = expected(problem);
-  for (std::int64_t b = 0; b < 50; ++b) {
-    // One key: Z holds its responsibilities, whose ratio is that of the densities.
-    const double ratio = reference.final_z(b, 0, 0) / reference.final_z(b, 0, 1);
-    if (std::abs(std::log(ratio)) > 20) continue;
-    const double actual = static_cast<double>(results.final_z(b, 0, 0)) / results.final_z(b, 0, 1);
-    EXPECT_LE(std::abs(std::log(actual) - std::log(ratio)), 1e-3) << b;
+  for (const CovarianceType type :
+       {CovarianceType::diag, CovarianceType::tied, CovarianceType::spherical}) {
+    const Problem<float> problem = make_problem<float>({.batch = 50,
+                                                        .queries = 1,
+                                                        .keys = 1,
+                                                        .components = 2,
+                                                        .variance = 1,
+                                                        .offset = kCenter,
+                                                        .covariance_type = type});
+    const Results<float> results = solve_forward(problem, backend());
+    const Results<double> reference = expected(problem);
+    for (std::int64_t b = 0; b < 50; ++b) {
+      // One key: Z holds its responsibilities, whose ratio is that of the densities.
+      const double ratio = reference.final_z(b, 0, 0) / reference.final_z(b, 0, 1);
+      if (std::abs(std::log(ratio)) > 20) continue;
+      const double actual =
+          static_cast<double>(results.final_z(b, 0, 0)) / results.final_z(b, 0, 1);
+      EXPECT_LE(std::abs(std::log(actual) - std::log(ratio)), 1e-3) << b;
+    }
   }
 }
 
@@ -291,6 +300,35 @@ TEST_P(Cases, C20_SwitchedOffComponentIsInert) {
       EXPECT_TRUE(all_zero(slice(results.final_z, 2, 2, 3)));
     }
   });
+}
+
+TEST_P(Cases, C20_SwitchedOffComponentMayHoldAnything) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const CovarianceType type : {CovarianceType::diag, CovarianceType::spherical}) {
+    Problem<float> problem = make_problem<float>({.queries = 20,
+                                                  .keys = 20,
+                                                  .components = 3,
+                                                  .is_causal = true,
+                                                  .has_state = true,
+                                                  .covariance_type = type});
+    problem.prior_logits(0, 1) = -kInfinity;
+    const Results<float> clean = solve(problem, backend());
+    Results<float> clean_step = clean;
+    step<float>(step_args(problem, clean_step, 0, backend()),
+                token_of(clean_step.output.view(), 0));
+    for (const auto& [mean, variance] :
+         {std::pair{kNan, 1.0F}, std::pair{kInfinity, 1.0F}, std::pair{0.0F, kNan},
+          std::pair{0.0F, 0.0F}, std::pair{0.0F, -1.0F}, std::pair{1e30F, 1e-30F}}) {
+      SCOPED_TRACE(testing::Message() << mean << ' ' << variance);
+      problem.means(0, 1, 0) = mean;
+      problem.variances(0, 1, 0) = variance;
+      expect_same_bits(solve(problem, backend()), clean);
+      Results<float> stepped = clean;
+      step<float>(step_args(problem, stepped, 0, backend()), token_of(stepped.output.view(), 0));
+      expect_same_bits(stepped, clean_step);
+    }
+  }
 }
 
 TEST_P(Cases, C21_DisjointComponentsReadNothing) {

@@ -48,7 +48,6 @@ struct Call {
       .final_state = {results.final_s.view(), results.final_z.view()},
       .saved = {results.normalizer.view(), segment_s.view(), segment_z.view()}};
   AttentionUpstream<float> upstream{
-      .output = results.output.view(),
       .saved = outputs.saved,
       .grad_output = problem.grad_output.view(),
       .grad_final_state = {problem.grad_final_s.view(), problem.grad_final_z.view()}};
@@ -137,6 +136,19 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"KeyWithAnotherDim",
                 [](Call& c) { c.args.key.shape[3] = 2; },
                 {"key", "(2, 6, 2, 3)", "(2, 6, 2, 2)"}},
+        Refusal{"NegativeExtent",
+                [](Call& c) {
+                  c.args.value.shape[3] = -3;
+                  c.outputs.output.shape[3] = -3;
+                },
+                {"value", "at least 0", "-3"}},
+        Refusal{"MoreElementsThanCanBeCounted",
+                [](Call& c) {
+                  for (auto* view : {&c.args.query, &c.args.key, &c.args.value}) {
+                    view->shape[0] = view->shape[1] = std::int64_t{1} << 40;
+                  }
+                },
+                {"query", "fewer than 2^63"}},
         Refusal{"ValueWithAnotherLength",
                 [](Call& c) { c.args.value.shape[1] = 5; },
                 {"value", "(2, 6, 2, 5)", "(2, 5, 2, 5)"}},
@@ -263,9 +275,9 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     All, BackwardRefuses,
     testing::Values(Refusal{"WhatForwardRefuses", [](Call& c) { c.args.eps = -1; }, {"eps", "-1"}},
-                    Refusal{"OutputOfAnotherShape",
-                            [](Call& c) { c.upstream.output.shape[1] = 5; },
-                            {"output", "(2, 6, 4, 5)", "(2, 5, 4, 5)"}},
+                    Refusal{"SavedStatesWithGaps",
+                            [](Call& c) { c.upstream.saved.segment_s.strides[2] = 7; },
+                            {"saved.segment_s", "contiguous"}},
                     Refusal{"GradOutputOfAnotherShape",
                             [](Call& c) { c.upstream.grad_output.shape[1] = 5; },
                             {"grad_output", "(2, 6, 4, 5)", "(2, 5, 4, 5)"}},

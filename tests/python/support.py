@@ -21,6 +21,7 @@ def make_inputs(
     dim: int = 3,
     value_dim: int = 5,
     dtype: torch.dtype = torch.float64,
+    covariance_type: str = "diag",
     seed: int = 0,
     requires_grad: bool = False,
 ) -> dict[str, Tensor]:
@@ -33,12 +34,14 @@ def make_inputs(
         return torch.randn(shape, dtype=torch.float64, generator=generator)
 
     accumulate = torch.float64 if dtype == torch.float64 else torch.float32
+    rows = 1 if covariance_type == "tied" else components
+    columns = 1 if covariance_type == "spherical" else dim
     inputs = {
         "query": normal(batch, queries, heads, dim).to(dtype),
         "key": normal(batch, keys, key_heads, dim).to(dtype),
         "value": normal(batch, keys, key_heads, value_dim).to(dtype),
         "means": normal(key_heads, components, dim).to(accumulate),
-        "variances": (0.5 + torch.rand(key_heads, components, dim, generator=generator)).to(accumulate),
+        "variances": (0.5 + torch.rand(key_heads, rows, columns, generator=generator)).to(accumulate),
         "prior_logits": normal(key_heads, components).to(accumulate),
     }
     return {name: tensor.requires_grad_(requires_grad) for name, tensor in inputs.items()}

@@ -60,7 +60,7 @@ def test_opcheck_of_forward_and_backward(is_causal):
     torch.library.opcheck(torch.ops.gma._attention_forward.default, forward)
     output, s, z, *saved = torch.ops.gma._attention_forward(*forward)
     upstream = [torch.ones_like(output), torch.ones_like(s), torch.ones_like(z)]
-    backward = (*inputs.values(), is_causal, *none, 1e-6, 0.0, 0, output, *saved, *upstream)
+    backward = (*inputs.values(), is_causal, *none, 1e-6, 0.0, 0, *saved, *upstream)
     torch.library.opcheck(torch.ops.gma._attention_backward.default, (*backward, [True] * 7))
 
 

@@ -17,6 +17,8 @@ SHAPES = {
     "odd": {"queries": 127, "heads": 3, "components": 65, "dim": 60, "value_dim": 33},
     "more_components_than_tokens": {"queries": 5, "components": 100, "dim": 4, "value_dim": 2},
     "long": {"batch": 1, "queries": 700, "components": 16, "dim": 16, "value_dim": 16},
+    "tied": {"queries": 70, "components": 9, "dim": 12, "covariance_type": "tied"},
+    "spherical": {"queries": 70, "components": 9, "dim": 12, "covariance_type": "spherical"},
 }
 
 

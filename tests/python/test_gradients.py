@@ -30,6 +30,10 @@ CASES = {
     "dropout": ({}, {"dropout_p": 0.3, "dropout_seed": 5}),
     "dropout_causal": ({}, {"dropout_p": 0.3, "dropout_seed": 5, "is_causal": True}),
     "large_eps": ({}, {"eps": 0.7}),
+    "tied": ({"covariance_type": "tied"}, {}),
+    "tied_causal": ({"covariance_type": "tied"}, {"is_causal": True}),
+    "spherical": ({"covariance_type": "spherical"}, {}),
+    "spherical_causal": ({"covariance_type": "spherical"}, {"is_causal": True}),
 }
 
 

@@ -46,6 +46,20 @@ def test_an_include_across_layers_is_found(tmp_path: Path, name: str, include: s
     assert include[1:-1] in found[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("src/newlayer/a.cc", "#include <vector>\n"),
+        ("src/a.cc", "#include <vector>\n"),
+        ("gma_torch/python/a.cc", "#include <vector>\n"),
+        ("src/cpu/a.cc", "#include HIDDEN\n"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    write(tmp_path, name, text)
+    assert len(check_includes.violations(tmp_path)) == 1
+
+
 def test_includes_within_the_layers_pass(tmp_path: Path) -> None:
     write(tmp_path, "include/gma/view.h", "#include <array>\n")
     write(tmp_path, "src/cpu/forward.cc", '#include <hwy/highway.h>\n#include "gma/view.h"\n')

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gma::test {
@@ -43,6 +44,13 @@ std::vector<Case> size_cases() {
                  .is_causal = is_causal};
         one.name = (is_causal ? "causal_D" : "bidirectional_D") + std::to_string(one.dim) + "_Dv" +
                    std::to_string(one.value_dim) + "_K" + std::to_string(one.components);
+        cases.push_back(one);
+        const std::string name = one.name;
+        one.covariance_type = CovarianceType::tied;
+        one.name = "tied_" + name;
+        cases.push_back(one);
+        one.covariance_type = CovarianceType::spherical;
+        one.name = "spherical_" + name;
         cases.push_back(one);
       }
     }
@@ -95,6 +103,33 @@ std::vector<Case> option_cases() {
     one.dropout_p = 0.1;
   });
 
+  for (const auto& [type, name] :
+       {std::pair{CovarianceType::tied, std::string("tied")},
+        std::pair{CovarianceType::spherical, std::string("spherical")}}) {
+    add(name, [&](Case& one) { one.covariance_type = type; });
+    // A centre takes up an offset that all components have in common.
+    add(name + "_offset", [&](Case& one) {
+      one.covariance_type = type;
+      one.offset = 100;
+    });
+    add(name + "_some_far", [&](Case& one) {
+      one.covariance_type = type;
+      one.far_every = 5;
+      one.has_mask = true;
+    });
+    add(name + "_all_far", [&](Case& one) {
+      one.covariance_type = type;
+      one.variance = 0.03;
+    });
+    add(name + "_everything", [&](Case& one) {
+      one.covariance_type = type;
+      one.queries = one.keys = 530;
+      one.query_heads = 6;
+      one.has_mask = one.has_state = true;
+      one.dropout_p = 0.1;
+    });
+  }
+
   Case cross = several;
   cross.name = "cross_more_keys";
   cross.keys = 301;
@@ -139,6 +174,12 @@ std::vector<Case> gradient_cases() {
     one.batch = 1;
     one.has_mask = false;
     one.cu_seqlens_q = one.cu_seqlens_k = {0, 2, 2, 5};
+    cases.push_back(one);
+  }
+  for (const CovarianceType type : {CovarianceType::tied, CovarianceType::spherical}) {
+    Case one = cases.front();
+    one.name = type == CovarianceType::tied ? "tied" : "spherical";
+    one.covariance_type = type;
     cases.push_back(one);
   }
   cases.push_back({.name = "cross",

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/covariance.h"
+
 namespace gma::test {
 
 struct Case {
@@ -29,6 +31,8 @@ struct Case {
   double dropout_p = 0;
   double variance = 3;  ///< variances lie between half and twice this: small ones route sharply
   double offset = 0;    ///< added to means and routing vectors
+  CovarianceType covariance_type = CovarianceType::diag;
+  std::int64_t far_every = 0;  ///< every so many routing vectors lie 20 times further out
 
   std::int64_t num_sequences() const {
     return cu_seqlens_q.empty() ? batch : static_cast<std::int64_t>(cu_seqlens_q.size()) - 1;

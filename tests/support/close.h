@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -43,10 +44,18 @@ constexpr double relative_tolerance() {
   return std::is_same_v<T, double> ? 1e-10 : 2e-4;
 }
 
+/// For problems that may be ill-conditioned or cancel to nothing.
+struct Leniency {
+  double factor = 1;       ///< on the tolerance
+  double least_scale = 0;  ///< of a tensor
+};
+
 template <class T, std::size_t Rank, class U>
-testing::AssertionResult close(const Tensor<T, Rank>& actual, const Tensor<U, Rank>& expected) {
+testing::AssertionResult close(const Tensor<T, Rank>& actual, const Tensor<U, Rank>& expected,
+                               const Leniency& leniency = {}) {
   const std::vector<double> reference = in_double(expected);
-  return close(in_double(actual), reference, relative_tolerance<T>() * scale_of(reference));
+  const double scale = std::max(scale_of(reference), leniency.least_scale);
+  return close(in_double(actual), reference, leniency.factor * relative_tolerance<T>() * scale);
 }
 
 /// Against a plain computation in the same type.

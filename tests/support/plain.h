@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/covariance.h"
 #include "common/sequences.h"
 #include "gma/attention.h"
 #include "support/problem.h"
@@ -22,12 +23,14 @@ template <class T>
 std::vector<T> plain_responsibilities(const AttentionArgs<T>& args, const View<const T, 4>& vectors,
                                       std::int64_t b, std::int64_t t, std::int64_t h,
                                       std::int64_t mixture) {
+  const View<const T, 3> variances =
+      broadcast_variances(args.variances, args.means.size(1), args.means.size(2));
   std::vector<T> gamma;
   for (std::int64_t k = 0; k < args.means.size(1); ++k) {
     T log_density = args.prior_logits(mixture, k);
     for (std::int64_t d = 0; d < args.means.size(2); ++d) {
       const T difference = vectors(b, t, h, d) - args.means(mixture, k, d);
-      const T variance = args.variances(mixture, k, d);
+      const T variance = variances(mixture, k, d);
       log_density -= (std::log(variance) + difference * difference / variance) / 2;
     }
     gamma.push_back(log_density);

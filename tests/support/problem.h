@@ -121,7 +121,8 @@ StepArgs<T> step_args(const Problem<T>& problem, Results<T>& results, std::int64
 
 /// Every tensor of `actual` is close to that of `expected`.
 template <class T>
-void expect_close(const Results<T>& actual, const Results<double>& expected);
+void expect_close(const Results<T>& actual, const Results<double>& expected,
+                  const Leniency& leniency = {});
 
 template <class T>
 void expect_same_bits(const Results<T>& actual, const Results<T>& expected);

@@ -41,6 +41,7 @@ gma_torch::nn::ModelConfig model_config(const TrainConfig& config, std::int64_t 
   model.mixer_config.short_conv_width = config.short_conv_width;
   model.mixer_config.attention_dropout = config.attention_dropout;
   model.mixer_config.num_components = config.components;
+  model.mixer_config.covariance_type = config.covariance_type;
   model.mixer_config.initial_variance = config.initial_variance;
   model.mixer_config.variance_floor = config.variance_floor;
   model.vocab_size = vocab_size;

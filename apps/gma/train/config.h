@@ -39,6 +39,7 @@ struct TrainConfig {
   double rotary_base = 10000.0;
   bool learned_positions = false;
   bool tie_embeddings = true;
+  std::string covariance_type = "diag";
   double initial_variance = 0.0;
   double variance_floor = 1e-4;
   double dropout = 0.0;

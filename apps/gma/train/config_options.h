@@ -58,6 +58,8 @@ void visit_options(Config& c, Visitor&& visit) {
         {kModel, "Learned positions, up to --context", {}, false});
   visit("tie-embeddings", c.tie_embeddings,
         {kModel, "One matrix for embedding and output", {}, false});
+  visit("covariance-type", c.covariance_type,
+        {kModel, "Variances by component and channel, by channel, or by component", {}, false});
   visit(
       "initial-variance", c.initial_variance,
       {kModel, "Variance of every component at the start; 0: 4 sqrt(head size)", kAtLeast0, false});

@@ -67,7 +67,9 @@ def gaussian_mixture_attention(
             query heads shares one key head and its mixture.
         value: (B, Tk, Hk, Dv) in query's dtype.
         means: (Hk, K, D) in float32 (float64 for float64 input), as all that follows.
-        variances: (Hk, K, D), positive.
+        variances: positive; (Hk, K, D), or (Hk, 1, D) where the components of a head share theirs
+            (tied), or (Hk, K, 1) where each has one for all channels (spherical). The latter two
+            are cheaper.
         prior_logits: (Hk, K), logarithms of the prior probabilities up to a constant a head; -inf
             switches a component off.
         is_causal: token i reads keys j <= i only; needs Tq = Tk.
@@ -180,7 +182,8 @@ def responsibilities(
 
     Args:
         x: (B, T, H, D).
-        means, variances: (H, K, D).
+        means: (H, K, D).
+        variances: (H, K, D), (H, 1, D) or (H, K, 1).
         prior_logits: (H, K).
 
     Returns:

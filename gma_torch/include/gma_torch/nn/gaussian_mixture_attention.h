@@ -9,7 +9,9 @@ namespace gma_torch::nn {
 ///
 /// Every key head has a mixture of `num_components` Gaussians over its routing vectors:
 ///   means         (H, K, D)  drawn from N(0, 1)
-///   raw_variances (H, K, D)  omega, with sigma^2 = softplus(omega) + variance_floor
+///   raw_variances (H, K, D)  omega, with sigma^2 = softplus(omega) + variance_floor; (H, 1, D)
+///   with
+///                            covariance_type "tied", (H, K, 1) with "spherical"
 ///   prior_logits  (H, K)     zero: equal priors
 /// They are float32 whatever the module is converted to (float64 in a float64 module), and are not
 /// to be decayed. sigma^2 starts at 4 sqrt(D), so that every token first takes part in many
@@ -23,7 +25,7 @@ class GaussianMixtureAttentionImpl : public AttentionMixer {
   void initialize_means(const torch::Tensor& x,
                         const std::optional<torch::Tensor>& key_padding_mask = std::nullopt);
 
-  /// sigma^2 (H, K, D).
+  /// sigma^2, of the shape of raw_variances.
   torch::Tensor variances() const;
 
   /// Responsibilities (B, T, H, K) of the tokens x as queries and as keys, for inspection.

@@ -31,6 +31,9 @@ struct MixerConfig {
 
   // gma
   std::int64_t num_components = 64;
+  /// Which variances differ: "diag" (by component and channel), "tied" (by channel) or "spherical"
+  /// (by component). The latter two have fewer parameters and cost less.
+  std::string covariance_type = "diag";
   double initial_variance = 0.0;  ///< sigma^2 at the start; 0 = 4 sqrt(head size)
   double variance_floor = 1e-4;
   double eps = 1e-6;

@@ -1,0 +1,204 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// Cases about size: long sequences, many sequences, offsets past 32 bits.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "cases.h"
+#include "support/close.h"
+#include "support/problem.h"
+#include "support/tensor.h"
+
+namespace gma::test {
+namespace {
+
+/// The oracle would take minutes here.
+class LongCases : public ImplementationTest {};
+INSTANTIATE_TEST_SUITE_P(All, LongCases, testing::ValuesIn(kernels()), test_name);
+
+/// A problem's arguments with query, key and value in another type.
+template <class T>
+struct Stored {
+  Tensor<T, 4> query, key, value;
+
+  explicit Stored(const Problem<float>& problem)
+      : query(convert<T>(problem.query)),
+        key(convert<T>(problem.key)),
+        value(convert<T>(problem.value)) {}
+
+  AttentionArgs<T> args(const Problem<float>& problem, Backend backend) const {
+    const AttentionArgs<float> same = problem.args(backend);
+    AttentionArgs<T> args;
+    args.query = query.view();
+    args.key = key.view();
+    args.value = value.view();
+    args.means = same.means;
+    args.variances = same.variances;
+    args.prior_logits = same.prior_logits;
+    args.is_causal = same.is_causal;
+    args.backend = backend;
+    args.executor = threads(2);
+    return args;
+  }
+};
+
+TEST_P(LongCases, C22_SumsOverAMillionTokens) {
+  for (const std::int64_t n : {131'072, 1'048'576}) {
+    for (const bool is_causal : {false, true}) {
+      SCOPED_TRACE(testing::Message() << n << (is_causal ? " causal" : ""));
+      Problem<float> problem = make_problem<float>({.queries = n,
+                                                    .keys = n,
+                                                    .dim = 4,
+                                                    .value_dim = 2,
+                                                    .components = 3,
+                                                    .is_causal = is_causal});
+      problem.value = Tensor<float, 4>(problem.value.shape(), 1.0F);
+      const Stored<bfloat16> stored(problem);
+      Tensor<bfloat16, 4> output(problem.grad_output.shape());
+      Tensor<float, 4> s({1, 1, 3, 2});
+      Tensor<float, 3> z({1, 1, 3});
+      forward<bfloat16>(stored.args(problem, backend()),
+                        {.output = output.view(), .final_state = {s.view(), z.view()}});
+      const std::vector<double> sums = in_double(z);
+      EXPECT_NEAR(std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(n), 1, 1e-6);
+      const std::vector<bfloat16> outputs = output.values();
+      EXPECT_TRUE(
+          std::ranges::all_of(outputs, [](bfloat16 o) { return static_cast<float>(o) == 1.0F; }));
+    }
+  }
+}
+
+double relative_rms(const std::vector<double>& actual, const std::vector<double>& expected) {
+  double error = 0;
+  double scale = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    scale += expected[i] * expected[i];
+  }
+  return std::sqrt(error / scale);
+}
+
+TEST_P(LongCases, C23_ErrorDoesNotGrowWithTheSequence) {
+  double first_error = 0;
+  for (const std::int64_t n : {1'024, 8'192, 65'536, 131'072}) {
+    SCOPED_TRACE(n);
+    Problem<float> problem = make_problem<float>({.queries = n,
+                                                  .keys = n,
+                                                  .dim = 8,
+                                                  .value_dim = 4,
+                                                  .components = 8,
+                                                  .is_causal = true});
+    const Stored<bfloat16> stored(problem);
+    problem.query = convert<float>(stored.query);
+    problem.key = convert<float>(stored.key);
+    problem.value = convert<float>(stored.value);
+    const std::vector<double> expected =
+        in_double(solve_forward(in_double(problem), Backend::reference).output);
+    const double error =
+        relative_rms(in_double(solve_forward(problem, backend()).output), expected);
+    EXPECT_LE(error, 1e-5);
+
+    Tensor<bfloat16, 4> output(problem.grad_output.shape());
+    forward<bfloat16>(stored.args(problem, backend()), {.output = output.view()});
+    const double narrow_error = relative_rms(in_double(output), expected);
+    EXPECT_LE(narrow_error, 1e-2);
+    if (first_error == 0) first_error = narrow_error;
+    EXPECT_LE(narrow_error, 2 * first_error);
+  }
+}
+
+TEST_P(LongCases, C27_MoreSequencesAndHeadsThan16Bits) {
+  for (const bool is_causal : {false, true}) {
+    const Problem<float> problem = make_problem<float>({.batch = 35'000,
+                                                        .queries = 2,
+                                                        .keys = 2,
+                                                        .query_heads = 2,
+                                                        .key_heads = 2,
+                                                        .dim = 2,
+                                                        .value_dim = 2,
+                                                        .components = 2,
+                                                        .is_causal = is_causal});
+    expect_close(solve(problem, backend()), expected(problem));
+  }
+}
+
+TEST_P(LongCases, C27_MoreElementsThan32Bits) {
+  constexpr std::int64_t kTokens = (std::int64_t{1} << 21) + 3;
+  constexpr std::int64_t kDim = 1024;
+  static_assert(kTokens * kDim > std::int64_t{1} << 31);
+  Problem<float> problem = make_problem<float>(
+      {.queries = 1, .keys = 1, .dim = kDim, .value_dim = 1, .components = 2});
+  AttentionArgs<float> args = problem.args(backend());
+  for (View<const float, 4>* view : {&args.query, &args.key, &args.value}) {
+    view->shape[1] = kTokens;
+    view->strides[1] = 0;
+  }
+  Tensor<float, 4> output({1, kTokens, 1, 1});
+  Tensor<float, 4> s({1, 1, 2, 1});
+  Tensor<float, 3> z({1, 1, 2});
+  forward<float>(args, {.output = output.view(), .final_state = {s.view(), z.view()}});
+  EXPECT_TRUE(close(output, Tensor<float, 4>(output.shape(), problem.value(0, 0, 0, 0))));
+  EXPECT_NEAR((z(0, 0, 0) + z(0, 0, 1)) / kTokens, 1, 1e-6);
+}
+
+/// Address space of which only what is touched takes memory.
+class SparseArray {
+ public:
+  explicit SparseArray(std::int64_t count)
+      : bytes_(static_cast<std::size_t>(count) * sizeof(float)),
+        data_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  SparseArray(const SparseArray&) = delete;
+  SparseArray& operator=(const SparseArray&) = delete;
+  ~SparseArray() {
+    if (*this) munmap(data_, bytes_);
+  }
+
+  explicit operator bool() const { return data_ != MAP_FAILED; }
+  float* data() const { return static_cast<float*>(data_); }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+TEST_P(LongCases, C27_StridesPast32Bits) {
+  constexpr std::int64_t kStride = (std::int64_t{1} << 29) + 16;
+  constexpr std::int64_t kTokens = 7;
+  static_assert(kStride * (kTokens - 1) > std::int64_t{1} << 31);
+  const Problem<float> problem =
+      make_problem<float>({.queries = kTokens, .keys = kTokens, .is_causal = true});
+  const SparseArray memory(kStride * kTokens);
+  if (!memory) GTEST_SKIP() << "no " << kStride * kTokens * 4 << " bytes of address space";
+
+  // Side by side in every row of the sparse array.
+  std::int64_t offset = 0;
+  const auto place = [&](const Tensor<float, 4>& tensor) {
+    View<float, 4> view{memory.data() + offset, tensor.shape(), {0, kStride, 0, 1}};
+    offset += tensor.shape()[3];
+    for_each_index(tensor.shape(), [&](auto i) {
+      std::apply(view, i) = std::apply(tensor.view(), i);
+    });
+    return view;
+  };
+  AttentionArgs<float> args = problem.args(backend());
+  args.query = place(problem.query);
+  args.key = place(problem.key);
+  args.value = place(problem.value);
+  const View<float, 4> output = place(problem.grad_output);
+  forward<float>(args, {.output = output});
+
+  Tensor<float, 4> actual(problem.grad_output.shape());
+  for_each_index(actual.shape(), [&](auto i) {
+    std::apply(actual.view(), i) = std::apply(output, i);
+  });
+  EXPECT_TRUE(close(actual, expected(problem).output));
+}
+
+}  // namespace
+}  // namespace gma::test
