@@ -22,11 +22,20 @@ struct Segment {
   std::int64_t end = 0;
 };
 
-/// Consecutive segments, about one full segment's worth of tokens, that share one partial sum of
-/// the mixture's gradients.
+/// Consecutive segments, about kBatchTokens of tokens, that share one partial sum of the mixture's
+/// gradients: several short sequences, or a part of a long one.
 struct Batch {
   std::int64_t first_segment = 0;
   std::int64_t last_segment = 0;  ///< exclusive
+};
+
+inline constexpr std::int64_t kBatchTokens = 1024;
+
+/// Consecutive sequences whose batches are theirs alone: one long sequence, or the short ones of a
+/// batch.
+struct Group {
+  std::int64_t first_sequence = 0;
+  std::int64_t last_sequence = 0;  ///< exclusive
 };
 
 /// One side (queries or keys) cut into segments and batches.
@@ -34,9 +43,12 @@ struct Cut {
   std::vector<Segment> segments;
   std::vector<std::int64_t> first;  ///< first segment of each sequence, and the total count
   std::vector<Batch> batches;
+  std::vector<std::int64_t> batch_of;  ///< of each segment
+  std::vector<Group> groups;           ///< of all sequences
 
   std::int64_t num_segments() const { return static_cast<std::int64_t>(segments.size()); }
   std::int64_t num_batches() const { return static_cast<std::int64_t>(batches.size()); }
+  std::int64_t num_groups() const { return static_cast<std::int64_t>(groups.size()); }
 };
 
 /// A long sequence is cut coarsely, to keep the states between segments small beside the tokens; a
@@ -47,26 +59,32 @@ constexpr std::int64_t segment_tokens(std::int64_t tokens) {
 
 inline Cut cut(const std::vector<std::int64_t>& lengths) {
   Cut result;
-  for (std::size_t sequence = 0; sequence < lengths.size(); ++sequence) {
-    result.first.push_back(result.num_segments());
-    const std::int64_t step = segment_tokens(lengths[sequence]);
-    for (std::int64_t begin = 0; begin < lengths[sequence]; begin += step) {
-      result.segments.push_back(
-          {static_cast<std::int64_t>(sequence), begin, std::min(begin + step, lengths[sequence])});
+  std::int64_t room = 0;  // tokens that the last batch still takes
+  for (std::size_t index = 0; index < lengths.size(); ++index) {
+    const auto sequence = static_cast<std::int64_t>(index);
+    const std::int64_t length = lengths[index];
+    const bool is_long = length > kBatchTokens;
+    if (is_long) room = 0;
+    if (result.groups.empty() || (length > 0 && room <= 0)) {
+      result.groups.push_back({sequence, sequence});
     }
+    result.groups.back().last_sequence = sequence + 1;
+    result.first.push_back(result.num_segments());
+    const std::int64_t step = segment_tokens(length);
+    for (std::int64_t begin = 0; begin < length; begin += step) {
+      const std::int64_t end = std::min(begin + step, length);
+      if (room <= 0 && (is_long || begin == 0)) {
+        result.batches.push_back({result.num_segments(), result.num_segments()});
+        room = kBatchTokens;
+      }
+      result.segments.push_back({sequence, begin, end});
+      result.batch_of.push_back(result.num_batches() - 1);
+      result.batches.back().last_segment = result.num_segments();
+      room -= end - begin;
+    }
+    if (is_long) room = 0;
   }
   result.first.push_back(result.num_segments());
-
-  constexpr std::int64_t kBatchTokens = 1024;
-  std::int64_t tokens = kBatchTokens;
-  for (std::int64_t i = 0; i < result.num_segments(); ++i) {
-    if (tokens >= kBatchTokens) {
-      result.batches.push_back({i, i});
-      tokens = 0;
-    }
-    result.batches.back().last_segment = i + 1;
-    tokens += result.segments[i].end - result.segments[i].begin;
-  }
   return result;
 }
 

@@ -1,9 +1,10 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// Backward pass, in two sweeps. Queries first: with the states that forward saved they give dq and,
-// on the way, each segment's share of dS and dZ. Then keys, with dS and dZ summed over all that
-// read them. Responsibilities are recomputed; the derivation and the symbols are those of
-// docs/math.md.
+// Backward pass, in two sweeps. Queries first: with the states that forward saved they give dq, and
+// each segment's share of dS and dZ. Then keys, with dS and dZ summed over all that read them.
+// A causal sequence whose heads alone keep all threads busy is swept once, last segment first: both
+// sweeps of a segment follow each other, and share its responsibilities. Otherwise these are
+// recomputed. The derivation and the symbols are those of docs/math.md.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/backward.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -16,130 +17,12 @@
 #include "common/plan.h"
 #include "cpu/cpu.h"
 #include "cpu/layout.h"
+#include "cpu/moments-inl.h"
 #include "cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gma::cpu {
 namespace HWY_NAMESPACE {
-
-/// The mixture's moments, one partial sum a batch of segments, joined in order at the end.
-template <class A>
-class MomentArray {
- public:
-  MomentArray(std::int64_t batches, const Extents& extents)
-      : batches_(batches),
-        k_(extents.num_components),
-        dim_(extents.dim),
-        stride_(row_stride<A>(extents.dim)),
-        expanded_stride_(row_stride<A>(extents.dim + 2)),
-        has_expanded_(extents.has_shared_variances),
-        data_(batches * extents.num_heads * size()) {
-    data_.fill(0);
-  }
-
-  Moments<A> at(std::int64_t batch, std::int64_t head) const {
-    return in_block(data_.data() + (head * batches_ + batch) * size());
-  }
-
-  template <class T>
-  void store(const AttentionArgs<T>& args, const PackedMixtures<A>& mixtures,
-             const AttentionGradients<T>& gradients) const {
-    const std::int64_t heads = args.means.size(0);
-    const AlignedArray<double> totals(heads * size());
-    args.executor.run(heads * k_, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) join_batches(i / k_, i % k_, totals.data());
-    });
-    args.executor.run(heads, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t h = begin; h < end; ++h) {
-        store_head(mixtures.head(h), in_block(totals.data() + h * size()), gradients, h);
-      }
-    });
-  }
-
- private:
-  std::int64_t size() const {
-    return row_stride<A>(k_) + 2 * k_ * stride_ + (has_expanded_ ? k_ * expanded_stride_ : 0);
-  }
-
-  template <class Element>
-  Moments<Element> in_block(Element* data) const {
-    Element* first = data + row_stride<A>(k_);
-    Element* second = first + k_ * stride_;
-    return {data, first, second, has_expanded_ ? second + k_ * stride_ : nullptr};
-  }
-
-  /// Sums the `part`-th of k_ parts of a head's blocks.
-  void join_batches(std::int64_t h, std::int64_t part, double* totals) const {
-    const std::int64_t length = (size() + k_ - 1) / k_;
-    const std::int64_t begin = std::min(part * length, size());
-    const std::int64_t end = std::min(begin + length, size());
-    double* total = totals + h * size();
-    std::fill(total + begin, total + end, 0.0);
-    for (std::int64_t b = 0; b < batches_; ++b) {
-      const A* block = data_.data() + (h * batches_ + b) * size();
-      for (std::int64_t i = begin; i < end; ++i) total[i] += static_cast<double>(block[i]);
-    }
-  }
-
-  template <class T>
-  void store_head(const HeadMixture<A>& mixture, const Moments<double>& moments,
-                  const AttentionGradients<T>& gradients, std::int64_t h) const {
-    const View<A, 3>& to_variances = gradients.variances;
-    const std::int64_t columns = to_variances ? to_variances.size(2) : 0;
-    const std::int64_t rows = to_variances ? to_variances.size(1) : 0;
-    std::vector<double> variances(static_cast<std::size_t>(rows * columns));
-    for (std::int64_t k = 0; k < k_; ++k) {
-      if (gradients.prior_logits) {
-        gradients.prior_logits(h, k) = static_cast<A>(moments.zeroth[k]);
-      }
-      double* row = variances.data() + (rows == 1 ? 0 : k) * columns;
-      for (std::int64_t d = 0; d < mixture.dim; ++d) {
-        const Slope slope = channel_gradient(mixture, moments, k, d);
-        if (gradients.means) gradients.means(h, k, d) = static_cast<A>(slope.mean);
-        if (to_variances) row[columns == 1 ? 0 : d] += slope.variance;
-      }
-    }
-    for (std::int64_t i = 0; i < rows * columns; ++i) {
-      to_variances(h, i / columns, i % columns) = static_cast<A>(variances[i]);
-    }
-  }
-
-  struct Slope {
-    double mean = 0;
-    double variance = 0;
-  };
-
-  /// dmu = sum dl t / sigma and dsigma2 = 1/2 sum dl (t^2 - 1) / sigma2, the latter one channel's
-  /// share where channels or components share it. With the expanded sums F = sum dl y,
-  /// Q = sum dl |y|^2 and L = sum dl, t = sqrt(p) (y - m):
-  ///   sum dl t = sqrt(p) (F - m L),  sum dl t^2 = p (q - 2 m F + m^2 L),
-  /// where q = sum dl y^2 of the channel is Q / D on the average (spherical), or 0 once summed over
-  /// components (tied).
-  Slope channel_gradient(const HeadMixture<A>& mixture, const Moments<double>& moments,
-                         std::int64_t k, std::int64_t d) const {
-    const double inverse_std = static_cast<double>(mixture.inverse_std[k * stride_ + d]);
-    double first = moments.first[k * stride_ + d];
-    double second = moments.second[k * stride_ + d];
-    if (const ExpandedMixture<A>& expanded = mixture.expanded; expanded && inverse_std > 0) {
-      const A* factors = expanded.factors + k * expanded.stride;
-      const double* sums = moments.expanded + k * expanded.stride;
-      const double p = static_cast<double>(expanded.precision[k]);
-      const double m = static_cast<double>(factors[d]) / p;
-      const double q = factors[dim_] != 0 ? sums[dim_] / static_cast<double>(dim_) : 0;
-      first += std::sqrt(p) * (sums[d] - m * sums[dim_ + 1]);
-      second += p * (q - 2 * m * sums[d] + m * m * sums[dim_ + 1]);
-    }
-    return {first * inverse_std, 0.5 * (second - moments.zeroth[k]) * inverse_std * inverse_std};
-  }
-
-  std::int64_t batches_;
-  std::int64_t k_;
-  std::int64_t dim_;
-  std::int64_t stride_;
-  std::int64_t expanded_stride_;
-  bool has_expanded_;
-  AlignedArray<A> data_;
-};
 
 /// Everything the tasks of one call share.
 template <class T>
@@ -156,7 +39,9 @@ struct Backward {
         dropout(args.dropout_p, args.dropout_seed),
         mixtures(args.means, args.variances, args.prior_logits, args.executor),
         moments(std::max(plan.queries.num_batches(), plan.keys.num_batches()), extents),
-        grad_states(plan.queries.num_segments(), extents),
+        in_one_sweep(args.is_causal &&
+                     plan.keys.num_groups() * extents.num_heads >= args.executor.num_threads),
+        grad_states(in_one_sweep ? 0 : plan.queries.num_segments(), extents),
         grad_normalizer_data(args.is_causal ? upstream.saved.normalizer.numel() : 0),
         grad_normalizers(
             View<A, 3>::contiguous(grad_normalizer_data.data(), upstream.saved.normalizer.shape)),
@@ -182,6 +67,15 @@ struct Backward {
     return z.data + (index * extents.num_heads + h) * z.size(2);
   }
 
+  /// Of the longest segment.
+  std::int64_t max_causal_tiles() const {
+    std::int64_t tokens = 0;
+    for (const Segment& segment : plan.keys.segments) {
+      tokens = std::max(tokens, segment.end - segment.begin);
+    }
+    return (tokens + kCausalTileTokens - 1) / kCausalTileTokens;
+  }
+
   const AttentionArgs<T>& args;
   const AttentionUpstream<T>& upstream;
   const AttentionGradients<T>& gradients;
@@ -190,6 +84,7 @@ struct Backward {
   Dropout dropout;
   PackedMixtures<A> mixtures;
   MomentArray<A> moments;
+  bool in_one_sweep;
   /// dS and dZ: of each query segment on its own; when causal, then of all that comes after it.
   StateArray<A> grad_states;
   AlignedArray<A> grad_normalizer_data;
@@ -234,6 +129,9 @@ class BackwardWorker {
         dx_(shared.extents.dim),
         grad_weights_t_(shared.extents.num_components * kTokenStride<A>),
         square_(shared.args.is_causal ? kCausalTileTokens * kTokenStride<A> : 0),
+        gammas_(shared.args.is_causal
+                    ? shared.max_causal_tiles() * (1 + shared.extents.group) * tile_gamma_size()
+                    : 0),
         before_(shared.extents),
         local_(shared.extents),
         total_(shared.extents),
@@ -247,6 +145,7 @@ class BackwardWorker {
     for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
       for_tiles(segment, kTileTokens, [&](std::int64_t begin, std::int64_t count) {
         const TileRange range = load_queries(segment.sequence, h, hq, begin, count, count);
+        fetch_now(shared_.gradients.query, range);
         row_gradient(total_, count, grad_numerators_, grad_weights_t());
         compute_grad_normalizers(count);
         add_sum_gradient(total_, count, grad_numerators_, grad_weights_t());
@@ -257,17 +156,20 @@ class BackwardWorker {
     return grad_local_;
   }
 
-  /// The same when causal: the state before each tile is rebuilt from that before the segment.
-  const HeadState<A>& queries_causal(const Segment& segment, std::int64_t h, std::int64_t saved,
-                                     const Moments<A>& moments) {
+  /// dq of a causal segment: the state before each tile is rebuilt from that before the segment.
+  /// Leaves ds, and all responsibilities, for the other two causal steps.
+  void queries_causal(const Segment& segment, std::int64_t h, std::int64_t saved,
+                      const Moments<A>& moments) {
     before_.load(shared_.saved_s(saved, h), shared_.saved_z(saved, h));
     local_.clear();
-    grad_local_.clear();
     for_tiles(segment, kCausalTileTokens, [&](std::int64_t begin, std::int64_t count) {
       total_.set_sum(before_, local_);
       load_keys(segment.sequence, h, begin, count, count);
+      keys_.save(total_.num_components, gamma_of_keys(segment, begin));
       for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
         const TileRange range = load_queries(segment.sequence, h, hq, begin, count, count);
+        queries_.save(total_.num_components, gamma_of_queries(segment, begin, hq));
+        fetch_now(shared_.gradients.query, range);
         row_gradient(total_, count, grad_numerators_, grad_weights_t());
         upper_triangular_product<A>(count, values_.dim, values_.left(),
                                     grad_numerators_.transposed(), square());
@@ -284,9 +186,19 @@ class BackwardWorker {
         }
         add_from_tile_keys(count);
         finish_queries(range, h, moments);
-        write_state(queries_, count, grad_numerators_, grad_local_);
       }
       write_state(keys_, count, values_, local_);
+    });
+  }
+
+  /// The segment's share of dS and dZ, after queries_causal(); summed as by keys_causal().
+  const HeadState<A>& grad_state_causal(const Segment& segment, std::int64_t h) {
+    grad_local_.clear();
+    for_tiles_reversed(segment, [&](std::int64_t begin, std::int64_t count) {
+      for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
+        recall_queries(segment, h, hq, begin, count, gamma_of_queries(segment, begin, hq));
+        write_state(queries_, count, grad_numerators_, grad_local_);
+      }
     });
     return grad_local_;
   }
@@ -297,37 +209,40 @@ class BackwardWorker {
     total_.load(grad_s, grad_z);
     for_tiles(segment, kTileTokens, [&](std::int64_t begin, std::int64_t count) {
       const TileRange range = load_keys(segment.sequence, h, begin, count, count);
+      fetch_key_gradients(range);
       key_gradients_from_state(count);
       finish_keys(range, h, moments);
     });
   }
 
-  /// The same when causal, last tile first, given dS and dZ of all that comes after the segment.
-  void keys_causal(const Segment& segment, std::int64_t h, const A* grad_s, const A* grad_z,
-                   const Moments<A>& moments) {
+  /// Where keys_causal() has the responsibilities from.
+  enum class Gammas {
+    routed,   ///< computed anew
+    recalled  ///< as queries_causal() left them, if that was this worker's last segment and head
+  };
+
+  /// dk and dv of a causal segment, last tile first, given dS and dZ of all that comes after it;
+  /// leaves its own share in the state that it returns.
+  const HeadState<A>& keys_causal(const Segment& segment, std::int64_t h, const A* grad_s,
+                                  const A* grad_z, const Moments<A>& moments, Gammas gammas) {
+    const bool recalled = gammas == Gammas::recalled;
     before_.load(grad_s, grad_z);
     grad_local_.clear();
-    const std::int64_t tiles =
-        (segment.end - segment.begin + kCausalTileTokens - 1) / kCausalTileTokens;
-    for (std::int64_t tile = tiles; tile-- > 0;) {
-      const std::int64_t begin = segment.begin + tile * kCausalTileTokens;
-      const std::int64_t count = std::min(kCausalTileTokens, segment.end - begin);
+    for_tiles_reversed(segment, [&](std::int64_t begin, std::int64_t count) {
       total_.set_sum(before_, grad_local_);
-      const TileRange range = load_keys(segment.sequence, h, begin, count, -kCausalTileTokens);
+      const TileRange range = load_keys(segment.sequence, h, begin, count, -kCausalTileTokens,
+                                        recalled ? gamma_of_keys(segment, begin) : nullptr);
+      fetch_key_gradients(range);
       key_gradients_from_state(count);
       for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
-        const TileRange from =
-            load_queries(segment.sequence, h, hq, begin, count, -kCausalTileTokens);
-        grad_numerators_.last.fill(0);
-        for (std::int64_t i = 0; i < count; ++i) {
-          grad_numerators_.last.data()[i] =
-              shared_.grad_normalizers(from.batch, from.first + i, hq);
-        }
+        recall_queries(segment, h, hq, begin, count,
+                       recalled ? gamma_of_queries(segment, begin, hq) : nullptr);
         key_gradients_from_tile(count);
         write_state(queries_, count, grad_numerators_, grad_local_);
       }
       finish_keys(range, h, moments);
-    }
+    });
+    return grad_local_;
   }
 
  private:
@@ -335,9 +250,33 @@ class BackwardWorker {
   Rows<A> grad_weights_t() const { return {grad_weights_t_.data(), kTokenStride<A>}; }
   Rows<A> square() const { return {square_.data(), kTokenStride<A>}; }
 
-  /// Gamma_K and v of a tile. The tile `step` tokens on is fetched meanwhile.
+  std::int64_t tile_gamma_size() const {
+    return shared_.extents.num_components * kCausalTileTokens;
+  }
+  /// Room for the responsibilities of a tile of a causal segment.
+  A* gamma_of_keys(const Segment& segment, std::int64_t begin) const {
+    const std::int64_t tile = (begin - segment.begin) / kCausalTileTokens;
+    return gammas_.data() + tile * (1 + group()) * tile_gamma_size();
+  }
+  A* gamma_of_queries(const Segment& segment, std::int64_t begin, std::int64_t hq) const {
+    return gamma_of_keys(segment, begin) + (1 + hq % group()) * tile_gamma_size();
+  }
+
+  /// Calls task(begin, count) for the causal tiles of a segment, last to first.
+  template <class Task>
+  static void for_tiles_reversed(const Segment& segment, const Task& task) {
+    const std::int64_t tiles =
+        (segment.end - segment.begin + kCausalTileTokens - 1) / kCausalTileTokens;
+    for (std::int64_t tile = tiles; tile-- > 0;) {
+      const std::int64_t begin = segment.begin + tile * kCausalTileTokens;
+      task(begin, std::min(kCausalTileTokens, segment.end - begin));
+    }
+  }
+
+  /// Gamma_K and v of a tile, the former from `saved` if given. The tile `step` tokens on is
+  /// fetched while it is routed.
   TileRange load_keys(std::int64_t sequence_index, std::int64_t h, std::int64_t begin,
-                      std::int64_t count, std::int64_t step) {
+                      std::int64_t count, std::int64_t step, const A* saved = nullptr) {
     const AttentionArgs<T>& args = shared_.args;
     const Sequence& sequence = shared_.plan.sequences[sequence_index];
     const TileRange range{sequence.batch, sequence.k_begin + begin, h, count};
@@ -352,8 +291,12 @@ class BackwardWorker {
     Prefetch next;
     fetch(args.key, range, step, sequence.k_begin, sequence.k_end, next);
     fetch(args.value, range, step, sequence.k_begin, sequence.k_end, next);
-    keys_.route(shared_.mixtures.head(h), args.key, range, keep,
-                {sequence_index, h, Side::key, begin}, next);
+    const TileOrigin origin{sequence_index, h, Side::key, begin};
+    if (saved != nullptr) {
+      keys_.recall(shared_.mixtures.head(h), args.key, range, keep, origin, saved, next);
+    } else {
+      keys_.route(shared_.mixtures.head(h), args.key, range, keep, origin, next);
+    }
     values_.load(args.value, range, keep);
     values_.make_transpose(count);
     return range;
@@ -362,7 +305,8 @@ class BackwardWorker {
   /// Gamma_Q and dn of a tile, likewise. A query on whose output nothing depends is left out by
   /// selection.
   TileRange load_queries(std::int64_t sequence_index, std::int64_t h, std::int64_t hq,
-                         std::int64_t begin, std::int64_t count, std::int64_t step) {
+                         std::int64_t begin, std::int64_t count, std::int64_t step,
+                         const A* saved = nullptr) {
     const Sequence& sequence = shared_.plan.sequences[sequence_index];
     const TileRange range{sequence.batch, sequence.q_begin + begin, hq, count};
     grad_numerators_.load(shared_.upstream.grad_output, range, nullptr);
@@ -378,12 +322,28 @@ class BackwardWorker {
       inverse_normalizers_.data()[i] = inverse;
     }
     grad_numerators_.make_transpose(count);
+    const View<const T, 4>& query = shared_.args.query;
     Prefetch next;
-    fetch(shared_.args.query, range, step, sequence.q_begin, sequence.q_end, next);
+    fetch(query, range, step, sequence.q_begin, sequence.q_end, next);
     fetch(shared_.upstream.grad_output, range, step, sequence.q_begin, sequence.q_end, next);
-    queries_.route(shared_.mixtures.head(h), shared_.args.query, range, keep,
-                   {sequence_index, hq, Side::query, begin}, next);
+    const TileOrigin origin{sequence_index, hq, Side::query, begin};
+    if (saved != nullptr) {
+      queries_.recall(shared_.mixtures.head(h), query, range, keep, origin, saved, next);
+    } else {
+      queries_.route(shared_.mixtures.head(h), query, range, keep, origin, next);
+    }
     return range;
+  }
+
+  /// The same with ds, on the way back through a causal segment.
+  void recall_queries(const Segment& segment, std::int64_t h, std::int64_t hq, std::int64_t begin,
+                      std::int64_t count, const A* saved) {
+    const TileRange range =
+        load_queries(segment.sequence, h, hq, begin, count, -kCausalTileTokens, saved);
+    grad_numerators_.last.fill(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      grad_numerators_.last.data()[i] = shared_.grad_normalizers(range.batch, range.first + i, hq);
+    }
   }
 
   /// ds_i = -dn_i . o_i = -(dn_i . n_i) / (s_i + eps), with dn_i . n_i as the sum over k of
@@ -418,6 +378,11 @@ class BackwardWorker {
   void finish_queries(const TileRange& range, std::int64_t h, const Moments<A>& moments) {
     queries_.backward(shared_.mixtures.head(h), range.count, grad_weights_t_.data(), moments, dx_);
     dx_.store(shared_.gradients.query, range);
+  }
+
+  void fetch_key_gradients(const TileRange& range) const {
+    fetch_now(shared_.gradients.key, range);
+    fetch_now(shared_.gradients.value, range);
   }
 
   /// dGamma_K(j, k) = v_j . dS_k + dZ_k; dv_j = sum_k Gamma_K(j, k) dS_k.
@@ -465,6 +430,7 @@ class BackwardWorker {
   RowTile<A> dx_;
   AlignedArray<A> grad_weights_t_;
   AlignedArray<A> square_;
+  AlignedArray<A> gammas_;  ///< of a causal segment: of its keys and its group's queries by tile
   HeadState<A> before_;
   HeadState<A> local_;
   HeadState<A> total_;
@@ -489,14 +455,18 @@ void backward_queries(const Backward<T>& shared) {
   using A = accumulate_t<T>;
   const Cut& queries = shared.plan.queries;
   for_batches(shared, queries, [&](BackwardWorker<T>& worker, std::int64_t h, std::int64_t batch) {
-    const Moments<A> moments = shared.moments.at(batch, h);
+    const Moments<A> moments = shared.moments.at(batch, Side::query, h);
     const Batch& range = queries.batches[batch];
-    for (std::int64_t i = range.first_segment; i < range.last_segment; ++i) {
+    for (std::int64_t i = range.last_segment; i-- > range.first_segment;) {
       const Segment& segment = queries.segments[i];
-      const HeadState<A>& grad = shared.args.is_causal
-                                     ? worker.queries_causal(segment, h, i, moments)
-                                     : worker.queries(segment, h, segment.sequence, moments);
-      grad.store(shared.grad_states.s(i, h), shared.grad_states.z(i, h));
+      if (shared.args.is_causal) {
+        worker.queries_causal(segment, h, i, moments);
+        worker.grad_state_causal(segment, h)
+            .store(shared.grad_states.s(i, h), shared.grad_states.z(i, h));
+      } else {
+        worker.queries(segment, h, segment.sequence, moments)
+            .store(shared.grad_states.s(i, h), shared.grad_states.z(i, h));
+      }
     }
   });
 }
@@ -504,15 +474,16 @@ void backward_queries(const Backward<T>& shared) {
 template <class T>
 void backward_keys(const Backward<T>& shared, const StateArray<accumulate_t<T>>& grad_totals) {
   using A = accumulate_t<T>;
+  using Worker = BackwardWorker<T>;
   const Cut& keys = shared.plan.keys;
-  for_batches(shared, keys, [&](BackwardWorker<T>& worker, std::int64_t h, std::int64_t batch) {
-    const Moments<A> moments = shared.moments.at(batch, h);
+  for_batches(shared, keys, [&](Worker& worker, std::int64_t h, std::int64_t batch) {
+    const Moments<A> moments = shared.moments.at(batch, Side::key, h);
     const Batch& range = keys.batches[batch];
-    for (std::int64_t i = range.first_segment; i < range.last_segment; ++i) {
+    for (std::int64_t i = range.last_segment; i-- > range.first_segment;) {
       const Segment& segment = keys.segments[i];
       if (shared.args.is_causal) {
         worker.keys_causal(segment, h, shared.grad_states.s(i, h), shared.grad_states.z(i, h),
-                           moments);
+                           moments, Worker::Gammas::routed);
       } else {
         worker.keys(segment, h, grad_totals.s(segment.sequence, h),
                     grad_totals.z(segment.sequence, h), moments);
@@ -539,14 +510,72 @@ void join_grad_states(const Backward<T>& shared, const StateArray<accumulate_t<T
                 });
 }
 
+/// Two sweeps over all segments, each in parallel.
 template <class T>
-void run_backward(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream,
-                  const AttentionGradients<T>& gradients) {
-  const Backward<T> shared(args, upstream, gradients);
+void backward_in_two_sweeps(const Backward<T>& shared) {
   const StateArray<accumulate_t<T>> grad_totals(shared.plan.num_sequences(), shared.extents);
   backward_queries(shared);
   join_grad_states(shared, grad_totals);
   backward_keys(shared, grad_totals);
+}
+
+/// Heads [begin, end) of a causal sequence, side by side from segment to segment.
+template <class T>
+void backward_causal_heads(const Backward<T>& shared, BackwardWorker<T>& worker,
+                           std::int64_t sequence, std::int64_t begin, std::int64_t end) {
+  using A = accumulate_t<T>;
+  const Cut& cut = shared.plan.keys;
+  std::vector<RunningState<A>> states;
+  for (std::int64_t h = begin; h < end; ++h) {
+    states.emplace_back(shared.extents).load(shared.upstream.grad_final_state, sequence, h);
+  }
+  const StateArray<A> after(1, shared.extents);
+  for (std::int64_t i = cut.first[sequence + 1]; i-- > cut.first[sequence];) {
+    const Segment& segment = cut.segments[i];
+    const std::int64_t batch = cut.batch_of[i];
+    for (std::int64_t h = begin; h < end; ++h) {
+      RunningState<A>& state = states[h - begin];
+      state.store(after.s(0, 0), after.z(0, 0));
+      worker.queries_causal(segment, h, i, shared.moments.at(batch, Side::query, h));
+      state.add(worker.keys_causal(segment, h, after.s(0, 0), after.z(0, 0),
+                                   shared.moments.at(batch, Side::key, h),
+                                   BackwardWorker<T>::Gammas::recalled));
+    }
+  }
+  for (std::int64_t h = begin; h < end; ++h) {
+    states[h - begin].store(shared.gradients.initial_state, sequence, h);
+  }
+}
+/// One sweep, a task a group of sequences and head: half as many responsibilities as in two. The
+/// same bits.
+template <class T>
+void backward_in_one_sweep(const Backward<T>& shared) {
+  const std::int64_t heads = shared.extents.num_heads;
+  const std::vector<Group>& groups = shared.plan.keys.groups;
+  shared.args.executor.run(
+      shared.plan.keys.num_groups() * heads, [&](std::int64_t begin, std::int64_t end) {
+        BackwardWorker<T> worker(shared);
+        while (begin < end) {
+          const Group& group = groups[begin / heads];
+          const std::int64_t h = begin % heads;
+          const std::int64_t last = std::min(heads, h + end - begin);
+          for (std::int64_t i = group.last_sequence; i-- > group.first_sequence;) {
+            backward_causal_heads(shared, worker, i, h, last);
+          }
+          begin += last - h;
+        }
+      });
+}
+
+template <class T>
+void run_backward(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream,
+                  const AttentionGradients<T>& gradients) {
+  const Backward<T> shared(args, upstream, gradients);
+  if (shared.in_one_sweep) {
+    backward_in_one_sweep(shared);
+  } else {
+    backward_in_two_sweeps(shared);
+  }
   shared.moments.store(args, shared.mixtures, gradients);
 }
 

@@ -73,6 +73,7 @@ class ForwardWorker {
     for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
       for_tiles(segment, kTileTokens, [&](std::int64_t begin, std::int64_t count) {
         const TileRange range = route_queries(segment.sequence, h, hq, begin, count);
+        fetch_now(shared_.outputs.output, range);
         read_state(queries_, count, total_, output_);
         finish(range);
       });
@@ -89,6 +90,7 @@ class ForwardWorker {
       route_keys(segment.sequence, h, begin, count);
       for (std::int64_t hq = h * group(); hq < (h + 1) * group(); ++hq) {
         const TileRange range = route_queries(segment.sequence, h, hq, begin, count);
+        fetch_now(shared_.outputs.output, range);
         read_state(queries_, count, total_, output_);
         read_tile(count);
         finish(range);

@@ -94,12 +94,9 @@ class PackedMixtures {
   ExpandedMixture<A> expanded(std::int64_t h) const {
     const A* center = expanded_.data() + h * expanded_size();
     const A* precision = center + 2 * stride_;
-    return {center,
-            center + stride_,
-            precision,
-            precision + row_stride<A>(num_components_),
-            expanded_stride_,
-            max_norms_.data()[h]};
+    return {center,           center + stride_,
+            precision,        precision + row_stride<A>(num_components_),
+            expanded_stride_, max_norms_.data()[h]};
   }
 
   bool is_inert(std::int64_t h, std::int64_t k) const {
@@ -118,7 +115,7 @@ class PackedMixtures {
     if (is_inert(h, k)) return;
     for (std::int64_t d = 0; d < dim_; ++d) {
       mean[d] = means(h, k, d);
-      inverse_std[d] = 1 / std::sqrt(variances(h, k, d));
+      inverse_std[d] = static_cast<A>(1 / std::sqrt(static_cast<double>(variances(h, k, d))));
     }
     log_weights_.data()[row] -=
         static_cast<A>(0.5 * log_determinant(variances.at(h, k), variances.strides[2]));
@@ -168,8 +165,8 @@ class PackedMixtures {
       const double p = tied ? 1.0 : 1.0 / static_cast<double>(variances(h, k, 0));
       double norm2 = 0;
       for (std::int64_t d = 0; d < dim_; ++d) {
-        const double m = static_cast<double>(scale[d]) * (static_cast<double>(means(h, k, d)) -
-                                                          static_cast<double>(center[d]));
+        const double m = static_cast<double>(scale[d]) *
+                         (static_cast<double>(means(h, k, d)) - static_cast<double>(center[d]));
         row[d] = static_cast<A>(p * m);
         norm2 += m * m;
       }

@@ -40,6 +40,15 @@ void fetch(const View<const T, 4>& from, const TileRange& range, std::int64_t st
                from.size(3));
 }
 
+/// Has the rows that a tile will write fetched: a store that misses the cache waits for the row.
+template <class T>
+void fetch_now(const View<T, 4>& to, const TileRange& range) {
+  if (!to) return;
+  Prefetch prefetch;
+  fetch(View<const T, 4>(to), range, 0, 0, to.size(1), prefetch);
+  prefetch.advance(prefetch.remaining());
+}
+
 /// `count` rounded up to whole vectors: the columns of `_t` arrays that are computed.
 template <class A>
 constexpr std::int64_t padded_tokens(std::int64_t count) {
@@ -108,17 +117,30 @@ class RoutedTile {
   template <class T>
   void route(const HeadMixture<A>& mixture, const View<const T, 4>& x, const TileRange& range,
              const bool* keep, const TileOrigin& origin, Prefetch prefetch) {
-    x_.load(x, range, keep);
-    tokens_ = padded_tokens<A>(range.count);
+    load(mixture, x, range, keep);
     compute_logits(mixture, range.count, prefetch);
     prefetch.advance(prefetch.remaining());
-    for (std::int64_t i = 0; i < tokens_; ++i) {
-      kept_.data()[i] = i < range.count && (keep == nullptr || keep[i]) ? A{1} : A{0};
-    }
     softmax(mixture.num_components, tokens_, kept_.data(), gamma_t_.data());
-    if (dropout_.active()) {
-      drop(dropout_, origin, mixture.num_components, tokens_, gamma_t_.data(), dropped_t_.data());
+    apply_dropout(mixture, origin);
+  }
+
+  /// Copies the responsibilities of a causal tile out, to come back to them with recall().
+  void save(std::int64_t num_components, A* to) const {
+    for (std::int64_t k = 0; k < num_components; ++k) {
+      std::copy_n(gamma_t_.data() + k * kTokenStride<A>, tokens_, to + k * kCausalTileTokens);
     }
+  }
+
+  /// As route() before save(), which left `saved`.
+  template <class T>
+  void recall(const HeadMixture<A>& mixture, const View<const T, 4>& x, const TileRange& range,
+              const bool* keep, const TileOrigin& origin, const A* saved, Prefetch prefetch) {
+    load(mixture, x, range, keep);
+    prefetch.advance(prefetch.remaining());
+    for (std::int64_t k = 0; k < mixture.num_components; ++k) {
+      std::copy_n(saved + k * kCausalTileTokens, tokens_, gamma_t_.data() + k * kTokenStride<A>);
+    }
+    apply_dropout(mixture, origin);
   }
 
   /// Gamma after dropout.
@@ -148,12 +170,28 @@ class RoutedTile {
   }
 
  private:
-  void compute_logits(const HeadMixture<A>& mixture, std::int64_t count, Prefetch& prefetch) {
-    num_direct_ = count;
+  /// x, and which of its tokens take part, and how.
+  template <class T>
+  void load(const HeadMixture<A>& mixture, const View<const T, 4>& x, const TileRange& range,
+            const bool* keep) {
+    x_.load(x, range, keep);
+    tokens_ = padded_tokens<A>(range.count);
+    for (std::int64_t i = 0; i < tokens_; ++i) {
+      kept_.data()[i] = i < range.count && (keep == nullptr || keep[i]) ? A{1} : A{0};
+    }
+    num_direct_ = range.count;
     if (mixture.expanded) {
-      expanded_.load(mixture, x_.const_view(), count, tokens_);
+      expanded_.load(mixture, x_.const_view(), range.count, tokens_);
       num_direct_ = expanded_.num_far();
     }
+  }
+
+  void apply_dropout(const HeadMixture<A>& mixture, const TileOrigin& origin) {
+    if (!dropout_.active()) return;
+    drop(dropout_, origin, mixture.num_components, tokens_, gamma_t_.data(), dropped_t_.data());
+  }
+
+  void compute_logits(const HeadMixture<A>& mixture, std::int64_t count, Prefetch& prefetch) {
     if (num_direct_ < count) expanded_.logits(mixture, tokens_, gamma_t_.data());
     if (num_direct_ == 0) return;
     A* direct_t = num_direct_ < count ? expanded_.direct_t() : gamma_t_.data();

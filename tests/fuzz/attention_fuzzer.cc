@@ -101,8 +101,8 @@ void scatter(Problem<T>& problem, Bytes& bytes) {
 /// Values that no result has to be right for, but that must not lead outside of any array.
 template <class T>
 void spoil_values(Problem<T>& problem, Bytes& bytes) {
-  constexpr T kBad[] = {std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(),
-                        -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::max(),
+  constexpr T kBad[] = {std::numeric_limits<T>::quiet_NaN(),  std::numeric_limits<T>::infinity(),
+                        -std::numeric_limits<T>::infinity(),  std::numeric_limits<T>::max(),
                         std::numeric_limits<T>::denorm_min(), T{0}};
   const auto spoil = [&](auto& tensor) {
     tensor.for_each([&](T& value) {

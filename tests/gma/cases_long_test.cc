@@ -87,12 +87,8 @@ TEST_P(LongCases, C23_ErrorDoesNotGrowWithTheSequence) {
   double first_error = 0;
   for (const std::int64_t n : {1'024, 8'192, 65'536, 131'072}) {
     SCOPED_TRACE(n);
-    Problem<float> problem = make_problem<float>({.queries = n,
-                                                  .keys = n,
-                                                  .dim = 8,
-                                                  .value_dim = 4,
-                                                  .components = 8,
-                                                  .is_causal = true});
+    Problem<float> problem = make_problem<float>(
+        {.queries = n, .keys = n, .dim = 8, .value_dim = 4, .components = 8, .is_causal = true});
     const Stored<bfloat16> stored(problem);
     problem.query = convert<float>(stored.query);
     problem.key = convert<float>(stored.key);
@@ -131,8 +127,8 @@ TEST_P(LongCases, C27_MoreElementsThan32Bits) {
   constexpr std::int64_t kTokens = (std::int64_t{1} << 21) + 3;
   constexpr std::int64_t kDim = 1024;
   static_assert(kTokens * kDim > std::int64_t{1} << 31);
-  Problem<float> problem = make_problem<float>(
-      {.queries = 1, .keys = 1, .dim = kDim, .value_dim = 1, .components = 2});
+  Problem<float> problem =
+      make_problem<float>({.queries = 1, .keys = 1, .dim = kDim, .value_dim = 1, .components = 2});
   AttentionArgs<float> args = problem.args(backend());
   for (View<const float, 4>* view : {&args.query, &args.key, &args.value}) {
     view->shape[1] = kTokens;
@@ -181,9 +177,8 @@ TEST_P(LongCases, C27_StridesPast32Bits) {
   const auto place = [&](const Tensor<float, 4>& tensor) {
     View<float, 4> view{memory.data() + offset, tensor.shape(), {0, kStride, 0, 1}};
     offset += tensor.shape()[3];
-    for_each_index(tensor.shape(), [&](auto i) {
-      std::apply(view, i) = std::apply(tensor.view(), i);
-    });
+    for_each_index(tensor.shape(),
+                   [&](auto i) { std::apply(view, i) = std::apply(tensor.view(), i); });
     return view;
   };
   AttentionArgs<float> args = problem.args(backend());
@@ -194,9 +189,8 @@ TEST_P(LongCases, C27_StridesPast32Bits) {
   forward<float>(args, {.output = output});
 
   Tensor<float, 4> actual(problem.grad_output.shape());
-  for_each_index(actual.shape(), [&](auto i) {
-    std::apply(actual.view(), i) = std::apply(output, i);
-  });
+  for_each_index(actual.shape(),
+                 [&](auto i) { std::apply(actual.view(), i) = std::apply(output, i); });
   EXPECT_TRUE(close(actual, expected(problem).output));
 }
 

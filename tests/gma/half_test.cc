@@ -176,7 +176,7 @@ TEST_P(HalfKernels, Float16IsFloatRoundedOnce) {
   expect_narrow_is_wide_rounded<float16>(implementation());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HalfKernels, testing::ValuesIn(implementations()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, HalfKernels, testing::ValuesIn(kernels()), test_name);
 
 }  // namespace
 }  // namespace gma::test

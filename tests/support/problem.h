@@ -8,6 +8,7 @@
 
 #include "gma/attention.h"
 #include "support/case.h"
+#include "support/close.h"
 #include "support/executor.h"
 #include "support/implementation.h"
 #include "support/tensor.h"
