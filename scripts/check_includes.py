@@ -27,7 +27,7 @@ LAYERS: dict[str, set[str]] = {
     "gma_torch/nn": PUBLIC | TORCH | {"nn", "ops", "fmt", "nlohmann"},
     "apps/gma": PUBLIC
     | TORCH
-    | {"cli", "data", "infer", "train", "CLI", "fmt", "nlohmann", "spdlog", "*.h"},
+    | {"cli", "data", "infer", "train", "CLI", "fmt", "nlohmann", "*.h"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
