@@ -220,6 +220,13 @@ void check_tensors(const StepArguments& args) {
   });
 }
 
+void check_tensors(const Arguments& args, const Upstream& upstream) {
+  check_tensors(args);
+  for_each_tensor(upstream, [&](const char* name, const at::Tensor& tensor) {
+    check_tensor("gaussian_mixture_attention", "query", args.query, name, tensor);
+  });
+}
+
 void check(const Arguments& args) {
   check_tensors(args);
   check_rank("query", args.query, 4, "(B, Tq, Hq, D)");
@@ -270,10 +277,8 @@ void check(const StepArguments& args) {
 }
 
 void check(const Arguments& args, const Upstream& upstream) {
+  check_tensors(args, upstream);
   check(args);
-  for_each_tensor(upstream, [&](const char* name, const at::Tensor& tensor) {
-    check_tensor("gaussian_mixture_attention", "query", args.query, name, tensor);
-  });
   const at::Tensor& query = args.query;
   const at::ScalarType dtype = query.scalar_type();
   const at::ScalarType accumulate = accumulate_type(dtype);

@@ -82,6 +82,7 @@ struct StepArguments {
 /// composite would pass it on. What every entry asks before it looks at a tensor.
 void check_tensors(const Arguments& arguments);
 void check_tensors(const StepArguments& arguments);
+void check_tensors(const Arguments& arguments, const Upstream& upstream);
 
 /// check_tensors(), then throws a ValueError or TypeError naming the first argument whose dtype or
 /// shape is not usable. What depends on values (boundaries, priors that are all -inf) is left to

@@ -130,7 +130,7 @@ class Backward : public torch::autograd::Function<Backward> {
 };
 
 BackwardResult autograd_backward(const Arguments& args, const Upstream& upstream) {
-  check(args, upstream);
+  check_tensors(args, upstream);
   variable_list inputs{args.query,     args.key,          args.value,     args.means,
                        args.variances, args.prior_logits, upstream.output};
   for (const OptionalTensor& tensor : {args.initial_s, args.initial_z, upstream.grad_output,
