@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from support import NAMES, assert_close, gradients, make_inputs, make_state
+from support import NAMES, assert_close, composite_attention, gradients, make_inputs, make_state
 
 import gma_torch
 
@@ -146,6 +146,20 @@ def test_c28_the_step_compiles():
     expected_output, expected = gma_torch.gaussian_mixture_attention_step(*inputs.values(), state)
     output, new = compiled(*inputs.values(), state)
     assert_same([output, *new], [expected_output, *expected])
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_c28_plain_aten_compiles(dynamic):
+    """The composite and responsibilities: their look at the priors is left out while compiling."""
+    torch.compiler.reset()
+    inputs = make_inputs()
+
+    def function(*tensors):
+        output, state = composite_attention(*tensors, is_causal=True, return_state=True)
+        return [output, *state, gma_torch.responsibilities(tensors[0], *tensors[3:])]
+
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    assert_same(compiled(*inputs.values()), function(*inputs.values()))
 
 
 def assert_same_layout(real, symbolic):
