@@ -11,10 +11,9 @@
 int main() {
   const at::Tensor x = at::randn({1, 1024, 8, 64}).requires_grad_();
   const at::Tensor means = at::randn({8, 128, 64}), variances = at::full_like(means, 32.0);
-  const at::Tensor output =
-      gma_torch::gaussian_mixture_attention(x, x, x, means, variances, at::zeros({8, 128}),
-                                            {.is_causal = true})
-          .first;
+  const at::Tensor output = gma_torch::gaussian_mixture_attention(
+                                x, x, x, means, variances, at::zeros({8, 128}), {.is_causal = true})
+                                .first;
   output.sum().backward();
   std::cout << "output " << output.sizes() << ", gradient " << x.grad().sizes() << "\n";
   return x.grad().isfinite().all().item<bool>() ? 0 : 1;

@@ -20,11 +20,11 @@ void check_mask(const char* name, const std::optional<Tensor>& mask, std::int64_
       mask->size(0) == batch && mask->size(1) == tokens) {
     return;
   }
-  throw gma::InvalidArgument(fmt::format("{} must be bool of shape ({}, {}) on {}, got {} of shape "
-                                         "({}) on {}",
-                                         name, batch, tokens, device.str(),
-                                         c10::toString(mask->scalar_type()),
-                                         fmt::join(mask->sizes(), ", "), mask->device().str()));
+  throw gma::InvalidArgument(
+      fmt::format("{} must be bool of shape ({}, {}) on {}, got {} of shape "
+                  "({}) on {}",
+                  name, batch, tokens, device.str(), c10::toString(mask->scalar_type()),
+                  fmt::join(mask->sizes(), ", "), mask->device().str()));
 }
 
 void check_indices(const char* name, const Tensor& indices, std::int64_t end) {

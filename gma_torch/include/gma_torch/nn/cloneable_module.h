@@ -8,8 +8,8 @@
 
 namespace gma_torch::nn {
 
-/// A module that clone() copies: values, dtypes, modes (training, requires_grad), on `device` if one
-/// is named. torch::nn::Cloneable does the same for classes without a base class of their own.
+/// A module that clone() copies: values, dtypes, modes (training, requires_grad), on `device` if
+/// one is named. torch::nn::Cloneable does the same for classes without a base class of their own.
 class CloneableModule : public torch::nn::Module {
  public:
   std::shared_ptr<torch::nn::Module> clone(
