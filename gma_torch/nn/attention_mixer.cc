@@ -2,29 +2,19 @@
 
 #include "gma_torch/nn/attention_mixer.h"
 
+#include <ATen/autocast_mode.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "gma/error.h"
+#include "nn/checks.h"
 
 namespace gma_torch::nn {
 namespace {
 
 using torch::Tensor;
-
-void check_tokens(const char* name, const Tensor& x, std::int64_t hidden_size) {
-  if (x.dim() == 3 && x.size(2) == hidden_size) return;
-  throw gma::InvalidArgument(fmt::format("{} must be (batch, tokens, {}), got ({})", name,
-                                         hidden_size, fmt::join(x.sizes(), ", ")));
-}
-
-void check_mask(const char* name, const std::optional<Tensor>& mask, const Tensor& x) {
-  if (!mask) return;
-  if (mask->scalar_type() == torch::kBool && mask->sizes() == x.sizes().slice(0, 2)) return;
-  throw gma::InvalidArgument(
-      fmt::format("{} must be bool of shape ({}, {}), got {} of shape ({})", name, x.size(0),
-                  x.size(1), c10::toString(mask->scalar_type()), fmt::join(mask->sizes(), ", ")));
-}
 
 void check_state(const MixerState& state, const std::optional<Tensor>& mask, const Tensor& x) {
   for (const auto& [name, tensor] : state.tensors) {
@@ -84,6 +74,31 @@ AttentionMixer::AttentionMixer(const MixerConfig& config)
   }
 }
 
+void AttentionMixer::check_source(const char* name, const char* mask_name,
+                                  const Source& source) const {
+  const Tensor& x = source.tokens;
+  if (x.dim() != 3 || x.size(2) != config_.hidden_size) {
+    throw gma::InvalidArgument(fmt::format("{} must be (batch, tokens, {}), got ({})", name,
+                                           config_.hidden_size, fmt::join(x.sizes(), ", ")));
+  }
+  const Tensor& weight = q_proj_->weight;
+  if (x.device() != weight.device()) {
+    throw gma::InvalidArgument(fmt::format("{} must be on {} as the weights are, got {}", name,
+                                           weight.device().str(), x.device().str()));
+  }
+  const auto autocast_takes = [&](const Tensor& tensor) {
+    return tensor.is_floating_point() && tensor.scalar_type() != torch::kFloat64;
+  };
+  const bool casts = at::autocast::is_autocast_enabled(x.device().type()) && autocast_takes(x) &&
+                     autocast_takes(weight);
+  if (x.scalar_type() != weight.scalar_type() && !casts) {
+    throw gma::InvalidArgument(fmt::format("{} must be {} as the weights are, got {}", name,
+                                           c10::toString(weight.scalar_type()),
+                                           c10::toString(x.scalar_type())));
+  }
+  check_mask(mask_name, source.padding_mask, x.size(0), x.size(1), x.device());
+}
+
 Tensor AttentionMixer::stream(torch::nn::Linear& projection, ShortConv& conv, std::int64_t heads,
                               const Tensor& x, const char* tail_name, MixerState* state) {
   Tensor projected = projection(x);
@@ -120,30 +135,31 @@ AttentionMixer::Heads AttentionMixer::project(const Source& queries, const Sourc
 
 Tensor AttentionMixer::forward(const Tensor& x, const std::optional<Tensor>& key_padding_mask,
                                MixerState* state) {
-  check_tokens("x", x, config_.hidden_size);
-  check_mask("key_padding_mask", key_padding_mask, x);
-  if (state != nullptr) {
-    if (!config_.is_causal) {
-      throw gma::InvalidArgument("state must be absent unless is_causal is true, got one");
-    }
-    check_state(*state, key_padding_mask, x);
+  const Source source{x, key_padding_mask};
+  check_source("x", "key_padding_mask", source);
+  if (state == nullptr) {
+    return o_proj_(attend(project(source, source, nullptr), key_padding_mask, nullptr).flatten(2));
   }
 
-  const Source source{x, key_padding_mask};
-  const Heads heads = project(source, source, state);
-  if (state != nullptr && key_padding_mask) {
-    state->set(kPadding, x.size(1) - key_padding_mask->sum(1));
+  if (!config_.is_causal) {
+    throw gma::InvalidArgument("state must be absent unless is_causal is true, got one");
   }
-  const Tensor attended = attend(heads, key_padding_mask, state);
-  if (state != nullptr) state->position += x.size(1);
-  return o_proj_(attended.flatten(2));
+  check_state(*state, key_padding_mask, x);
+  // The caller's state moves on only once nothing can be refused any more.
+  MixerState next = *state;
+  const Heads heads = project(source, source, &next);
+  if (key_padding_mask) next.set(kPadding, x.size(1) - key_padding_mask->sum(1));
+  const Tensor output = o_proj_(attend(heads, key_padding_mask, &next).flatten(2));
+  next.position += x.size(1);
+  *state = std::move(next);
+  return output;
 }
 
 Tensor AttentionMixer::forward_cross(const Tensor& x, const Tensor& context,
                                      const std::optional<Tensor>& context_padding_mask) {
-  check_tokens("x", x, config_.hidden_size);
-  check_tokens("context", context, config_.hidden_size);
-  check_mask("context_padding_mask", context_padding_mask, context);
+  const Source queries{x, std::nullopt}, keys{context, context_padding_mask};
+  check_source("x", "padding_mask", queries);
+  check_source("context", "context_padding_mask", keys);
   if (x.size(0) != context.size(0)) {
     throw gma::InvalidArgument(fmt::format("context must have the batch size of x ({}), got {}",
                                            x.size(0), context.size(0)));
@@ -151,8 +167,7 @@ Tensor AttentionMixer::forward_cross(const Tensor& x, const Tensor& context,
   if (config_.is_causal) {
     throw gma::InvalidArgument("is_causal must be false for cross-attention, got true");
   }
-  const Heads heads = project({x, std::nullopt}, {context, context_padding_mask}, nullptr);
-  return o_proj_(attend(heads, context_padding_mask, nullptr).flatten(2));
+  return o_proj_(attend(project(queries, keys, nullptr), context_padding_mask, nullptr).flatten(2));
 }
 
 MixerState AttentionMixer::initial_state(std::int64_t batch_size) const {

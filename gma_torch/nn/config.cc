@@ -7,6 +7,8 @@
 #include <concepts>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_set>
 
 #include "gma/error.h"
 #include "gma_torch/nn/models.h"
@@ -106,8 +108,17 @@ std::string ModelConfig::to_json() const {
 
 ModelConfig ModelConfig::from_json(const std::string& text) {
   ordered_json json;
+  std::unordered_set<std::string> keys;
+  const auto refuse_repeated = [&](int depth, ordered_json::parse_event_t event,
+                                   const ordered_json& parsed) {
+    if (depth == 1 && event == ordered_json::parse_event_t::key &&
+        !keys.insert(parsed.get<std::string>()).second) {
+      throw gma::InvalidArgument(fmt::format("config: key {} comes twice", parsed.dump()));
+    }
+    return true;
+  };
   try {
-    json = ordered_json::parse(text);
+    json = ordered_json::parse(text, refuse_repeated);
   } catch (const nlohmann::json::exception& error) {
     throw gma::InvalidArgument(fmt::format("config: not JSON: {}", error.what()));
   }

@@ -1,9 +1,12 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 
 #include <ATen/Dispatch.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "gma/error.h"
 #include "gma_torch/nn/short_conv.h"
 #include "ops/executor.h"
 
@@ -11,6 +14,8 @@ namespace gma_torch::nn {
 namespace {
 
 using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 // Tokens in one task, and in one partial sum of the weight's gradient. It fixes how the work is
 // split, so results do not depend on the number of threads.
@@ -94,37 +99,58 @@ Tensor convolve(const Tensor& x, const Tensor& taps, std::int64_t left, std::int
   return y;
 }
 
-class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
+// Gradients of x and weight, each undefined unless it is needed.
+variable_list conv_gradients(const Tensor& x, const Tensor& weight, const Tensor& upstream,
+                             std::int64_t left, bool needs_x, bool needs_weight) {
+  const Tensor tokens = x.contiguous(), taps = weight.t().contiguous();
+  const Tensor grad = upstream.contiguous();
+  const std::int64_t width = taps.size(0);
+  variable_list gradients(2);
+  if (needs_x) gradients[0] = convolve(grad, taps.flip(0), width - 1 - left, x.size(1));
+  if (needs_weight) {
+    const std::int64_t blocks = x.size(0) * ((grad.size(1) + kTokenBlock - 1) / kTokenBlock);
+    const Tensor sums = torch::zeros({blocks, width, x.size(2)}, x.options());
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "depthwise_conv_backward",
+                               [&] { correlate<scalar_t>(tokens, grad, left, sums); });
+    gradients[1] = sums.sum(0).t();
+  }
+  return gradients;
+}
+
+// The backward pass under create_graph: right as it is, but not to be differentiated again.
+class DepthwiseConvBackward : public torch::autograd::Function<DepthwiseConvBackward> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x,
-                        const Tensor& weight, std::int64_t left, std::int64_t length) {
-    const Tensor tokens = x.contiguous(), taps = weight.t().contiguous();
-    context->save_for_backward({tokens, taps});
-    context->saved_data["left"] = left;
-    return convolve(tokens, taps, left, length);
+  static variable_list forward(AutogradContext* /*context*/, const Tensor& x, const Tensor& weight,
+                               const Tensor& upstream, std::int64_t left) {
+    return conv_gradients(x, weight, upstream, left, true, true);
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(),
-                "depthwise_conv: a second derivative (create_graph) is not supported");
-    const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &taps = saved[1];
-    const std::int64_t left = context->saved_data["left"].toInt(), width = taps.size(0);
-    const Tensor grad = gradients[0].contiguous();
+  static variable_list backward(AutogradContext* /*context*/, const variable_list& /*gradients*/) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false,
+                                "depthwise_conv: expected to be differentiated once, got a request "
+                                "for its second derivative");
+  }
+};
 
-    Tensor grad_x, grad_weight;
-    if (context->needs_input_grad(0)) {
-      grad_x = convolve(grad, taps.flip(0), width - 1 - left, x.size(1));
-    }
-    if (context->needs_input_grad(1)) {
-      const std::int64_t blocks = x.size(0) * ((grad.size(1) + kTokenBlock - 1) / kTokenBlock);
-      const Tensor sums = torch::zeros({blocks, width, x.size(2)}, x.options());
-      AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "depthwise_conv_backward",
-                                 [&] { correlate<scalar_t>(x, grad, left, sums); });
-      grad_weight = sums.sum(0).t();
-    }
-    return {grad_x, grad_weight, Tensor(), Tensor()};
+class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        std::int64_t left, std::int64_t length) {
+    context->save_for_backward({x, weight});
+    context->saved_data["left"] = left;
+    return convolve(x.contiguous(), weight.t().contiguous(), left, length);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const std::int64_t left = context->saved_data["left"].toInt();
+    variable_list result =
+        at::GradMode::is_enabled()
+            ? DepthwiseConvBackward::apply(saved[0], saved[1], gradients[0], left)
+            : conv_gradients(saved[0], saved[1], gradients[0], left, context->needs_input_grad(0),
+                             context->needs_input_grad(1));
+    result.resize(4);
+    return result;
   }
 };
 
@@ -145,7 +171,17 @@ Tensor composite_conv(const Tensor& x, const Tensor& weight, std::int64_t left,
 
 Tensor depthwise_conv(const Tensor& x, const Tensor& weight, std::int64_t left,
                       std::int64_t length) {
-  const bool has_loops = x.device().is_cpu() && x.scalar_type() == weight.scalar_type() &&
+  if (x.dim() != 3 || weight.dim() != 2 || weight.size(0) != x.size(2)) {
+    throw gma::InvalidArgument(
+        fmt::format("x must be (batch, tokens, channels) and weight (channels, width), got ({}) "
+                    "and ({})",
+                    fmt::join(x.sizes(), ", "), fmt::join(weight.sizes(), ", ")));
+  }
+  // The loops know nothing of forward-mode tangents; ATen does.
+  const bool has_tangent =
+      x._fw_grad(/*level=*/0).defined() || weight._fw_grad(/*level=*/0).defined();
+  const bool has_loops = !has_tangent && x.is_cpu() && weight.is_cpu() &&
+                         x.scalar_type() == weight.scalar_type() &&
                          (x.scalar_type() == torch::kFloat32 || x.scalar_type() == torch::kFloat64);
   if (!has_loops) return composite_conv(x, weight.to(x.scalar_type()), left, length);
   if (at::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad())) {

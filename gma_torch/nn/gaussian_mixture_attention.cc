@@ -9,6 +9,7 @@
 
 #include "gma/error.h"
 #include "gma_torch/attention.h"
+#include "nn/checks.h"
 
 namespace gma_torch::nn {
 namespace {
@@ -64,9 +65,19 @@ Tensor GaussianMixtureAttentionImpl::variances() const {
   return torch::softplus(raw_variances_, kBeta, kThreshold) + config().variance_floor;
 }
 
+std::shared_ptr<torch::nn::Module> GaussianMixtureAttentionImpl::make_alike() const {
+  return std::make_shared<GaussianMixtureAttentionImpl>(config());
+}
+
 Tensor GaussianMixtureAttentionImpl::attend(const Heads& heads,
                                             const std::optional<Tensor>& key_padding_mask,
                                             MixerState* state) {
+  if (state != nullptr) {
+    const std::int64_t batch = heads.key.size(0), key_heads = config().key_value_heads();
+    const std::int64_t components = config().num_components, size = config().head_size();
+    check_state_shape("s", state->at("s"), {batch, key_heads, components, size});
+    check_state_shape("z", state->at("z"), {batch, key_heads, components});
+  }
   const bool drops = is_training() && config().attention_dropout > 0.0;
   if (state != nullptr && heads.query.size(1) == 1 && !key_padding_mask && !drops &&
       !at::GradMode::is_enabled()) {
@@ -106,12 +117,13 @@ void GaussianMixtureAttentionImpl::initialize_means(const Tensor& x,
                                                     const std::optional<Tensor>& key_padding_mask) {
   const torch::NoGradGuard no_grad;
   const Source source{x, key_padding_mask};
+  check_source("x", "key_padding_mask", source);
   const Heads heads = project(source, source, nullptr);
 
   // (tokens, Hk, vectors, D): a mixture routes the queries of its whole group, and its keys.
-  const std::int64_t key_heads = config().key_value_heads(), size = config().head_size();
+  const std::int64_t key_heads = config().key_value_heads();
   Tensor vectors = torch::cat(
-      {heads.query.flatten(0, 1).view({-1, key_heads, config().num_heads / key_heads, size}),
+      {heads.query.flatten(0, 1).unflatten(1, {key_heads, config().num_heads / key_heads}),
        heads.key.flatten(0, 1).unsqueeze(2)},
       2);
   if (key_padding_mask) vectors = vectors.index({key_padding_mask->flatten()});
@@ -121,6 +133,10 @@ void GaussianMixtureAttentionImpl::initialize_means(const Tensor& x,
         fmt::format("x must give at least num_components ({}) routing vectors a head to "
                     "initialize_means, got {}",
                     config().num_components, points.size(1)));
+  }
+  if (!points.isfinite().all().item<bool>()) {
+    throw gma::InvalidArgument(
+        "x must give finite routing vectors to initialize_means, got NaN or Inf");
   }
   constexpr std::int64_t kPointsPerComponent = 64;
   if (const std::int64_t most = kPointsPerComponent * config().num_components;
@@ -134,6 +150,7 @@ void GaussianMixtureAttentionImpl::initialize_means(const Tensor& x,
 std::pair<Tensor, Tensor> GaussianMixtureAttentionImpl::responsibilities(
     const Tensor& x, const std::optional<Tensor>& key_padding_mask) {
   const Source source{x, key_padding_mask};
+  check_source("x", "key_padding_mask", source);
   const Heads heads = project(source, source, nullptr);
   const std::int64_t group = config().num_heads / config().key_value_heads();
   const auto grouped = [&](const Tensor& parameter) {

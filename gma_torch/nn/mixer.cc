@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "gma/error.h"
+#include "nn/checks.h"
 
 namespace gma_torch::nn {
 namespace {
@@ -72,6 +73,7 @@ void MixerState::set(std::string_view name, torch::Tensor tensor) {
 MixerState MixerState::select(const torch::Tensor& index) const {
   MixerState selected{{}, position};
   for (const auto& [name, tensor] : tensors) {
+    check_indices("index", index, tensor.size(0));
     selected.tensors.emplace_back(name, tensor.index_select(0, index));
   }
   return selected;

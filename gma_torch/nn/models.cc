@@ -10,6 +10,7 @@
 
 #include "gma/error.h"
 #include "gma_torch/nn/attention_mixer.h"
+#include "nn/checks.h"
 
 namespace gma_torch::nn {
 namespace {
@@ -56,7 +57,7 @@ ModelState ModelState::clone() const {
   return copy;
 }
 
-BlockImpl::BlockImpl(const ModelConfig& config) {
+BlockImpl::BlockImpl(const ModelConfig& config) : config_(config) {
   const std::int64_t hidden = config.mixer_config.hidden_size;
   const std::int64_t mlp = config.mlp_size == 0 ? 4 * hidden : config.mlp_size;
   mixer_norm_ = register_module("mixer_norm", layer_norm(hidden));
@@ -67,13 +68,17 @@ BlockImpl::BlockImpl(const ModelConfig& config) {
   dropout_ = register_module("dropout", torch::nn::Dropout(config.dropout));
 }
 
+std::shared_ptr<torch::nn::Module> BlockImpl::make_alike() const {
+  return std::make_shared<BlockImpl>(config_);
+}
+
 Tensor BlockImpl::forward(const Tensor& x, const std::optional<Tensor>& key_padding_mask,
                           MixerState* state) {
   const Tensor mixed = x + dropout_(mixer_->forward(mixer_norm_(x), key_padding_mask, state));
   return mixed + dropout_(down_(torch::gelu(up_(mlp_norm_(mixed)))));
 }
 
-TransformerImpl::TransformerImpl(const ModelConfig& config) : max_length_(config.max_length) {
+TransformerImpl::TransformerImpl(const ModelConfig& config) : config_(config) {
   const std::int64_t hidden = config.mixer_config.hidden_size;
   embedding_ = register_module("embedding", torch::nn::Embedding(config.vocab_size, hidden));
   if (config.learned_positions) {
@@ -96,14 +101,18 @@ Tensor TransformerImpl::embed(const Tensor& tokens, const std::optional<Tensor>&
   const MixerState* const first_layer = state == nullptr ? nullptr : &state->layers.front();
   const std::int64_t first = first_layer == nullptr ? 0 : first_layer->position;
   const std::int64_t end = first + tokens.size(1);
-  if (end > max_length_) {
+  if (end > config_.max_length) {
     throw gma::InvalidArgument(fmt::format(
         "tokens must end before max_length ({}) with learned_positions, got position {}",
-        max_length_, end));
+        config_.max_length, end));
   }
   const Tensor positions = padded_positions(tokens.size(1), padding_mask, first_layer);
   return x +
          (positions.defined() ? positions_(positions) : positions_->weight.slice(0, first, end));
+}
+
+std::shared_ptr<torch::nn::Module> TransformerImpl::make_alike() const {
+  return std::make_shared<TransformerImpl>(config_);
 }
 
 Tensor TransformerImpl::forward(const Tensor& tokens, const std::optional<Tensor>& padding_mask,
@@ -113,14 +122,20 @@ Tensor TransformerImpl::forward(const Tensor& tokens, const std::optional<Tensor
         fmt::format("tokens must be int64 of shape (batch, tokens), got {} of shape ({})",
                     c10::toString(tokens.scalar_type()), fmt::join(tokens.sizes(), ", ")));
   }
+  check_indices("tokens", tokens, config_.vocab_size);
+  check_mask("padding_mask", padding_mask, tokens.size(0), tokens.size(1), tokens.device());
   if (state != nullptr && state->layers.size() != blocks_.size()) {
     throw gma::InvalidArgument(
         fmt::format("state must have {} layers, got {}", blocks_.size(), state->layers.size()));
   }
   Tensor x = dropout_(embed(tokens, padding_mask, state));
+  // The caller's state moves on in all layers or in none.
+  std::optional<ModelState> next;
+  if (state != nullptr) next = *state;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    x = blocks_[layer](x, padding_mask, state == nullptr ? nullptr : &state->layers[layer]);
+    x = blocks_[layer](x, padding_mask, next ? &next->layers[layer] : nullptr);
   }
+  if (next) *state = std::move(*next);
   return norm_(x);
 }
 
@@ -142,6 +157,10 @@ CausalLmImpl::CausalLmImpl(const ModelConfig& config) : config_(validated(config
                         .bias(false)));
   }
   initialize(*this, config.num_layers);
+}
+
+std::shared_ptr<torch::nn::Module> CausalLmImpl::make_alike() const {
+  return std::make_shared<CausalLmImpl>(config_);
 }
 
 Tensor CausalLmImpl::forward(const Tensor& tokens, ModelState* state,
@@ -174,8 +193,16 @@ SequenceClassifierImpl::SequenceClassifierImpl(const ModelConfig& config)
   initialize(*this, config.num_layers);
 }
 
+std::shared_ptr<torch::nn::Module> SequenceClassifierImpl::make_alike() const {
+  return std::make_shared<SequenceClassifierImpl>(config_);
+}
+
 Tensor SequenceClassifierImpl::forward(const Tensor& tokens,
                                        const std::optional<Tensor>& padding_mask) {
+  if (tokens.dim() == 2 && tokens.size(1) == 0) {
+    throw gma::InvalidArgument(
+        fmt::format("tokens must hold at least one token a sequence, got ({}, 0)", tokens.size(0)));
+  }
   const Tensor features = transformer_(tokens, padding_mask, nullptr);
   if (!padding_mask) return head_(features.mean(1));
   const Tensor kept = features.masked_fill(padding_mask->logical_not().unsqueeze(-1), 0.0);

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "nn/checks.h"
+
 namespace gma_torch::nn {
 
 using torch::Tensor;
@@ -17,9 +19,15 @@ ShortConvImpl::ShortConvImpl(std::int64_t channels, std::int64_t width, bool is_
 
 Tensor ShortConvImpl::forward(const Tensor& x, Tensor* tail) {
   if (tail == nullptr) return torch::silu(depthwise_conv(x, weight_, left_, x.size(1)));
+  check_state_shape("tail", *tail, {x.size(0), weight_.size(1) - 1, weight_.size(0)});
   const Tensor extended = torch::cat({*tail, x}, 1);
   *tail = extended.narrow(1, x.size(1), tail->size(1)).clone();
   return torch::silu(depthwise_conv(extended, weight_, 0, x.size(1)));
+}
+
+std::shared_ptr<torch::nn::Module> ShortConvImpl::make_alike() const {
+  const std::int64_t width = weight_.size(1);
+  return std::make_shared<ShortConvImpl>(weight_.size(0), width, left_ == width - 1);
 }
 
 Tensor ShortConvImpl::initial_tail(std::int64_t batch_size) const {

@@ -2,9 +2,15 @@
 
 #include "gma_torch/nn/softmax_attention.h"
 
+#include "nn/checks.h"
+
 namespace gma_torch::nn {
 
 using torch::Tensor;
+
+std::shared_ptr<torch::nn::Module> SoftmaxAttentionImpl::make_alike() const {
+  return std::make_shared<SoftmaxAttentionImpl>(config());
+}
 
 Tensor SoftmaxAttentionImpl::attend(const Heads& heads,
                                     const std::optional<Tensor>& key_padding_mask,
@@ -12,6 +18,10 @@ Tensor SoftmaxAttentionImpl::attend(const Heads& heads,
   Tensor key = heads.key, value = heads.value;
   std::optional<Tensor> keys_kept = key_padding_mask;
   if (state != nullptr) {
+    for (const char* name : {"key", "value"}) {
+      check_state_shape(name, state->at(name),
+                        {key.size(0), state->position, key.size(2), key.size(3)});
+    }
     if (state->position > 0) {
       key = torch::cat({state->at("key"), key}, 1);
       value = torch::cat({state->at("value"), value}, 1);

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "ops/dtype.h"
@@ -13,13 +14,78 @@ namespace {
 
 using SymShape = std::vector<c10::SymInt>;
 
+/// Calls visit(name, tensor) for every tensor of a call that is given, under its public name.
+template <class Visit>
+void for_each_tensor(const Arguments& args, const Visit& visit) {
+  visit("query", args.query);
+  visit("key", args.key);
+  visit("value", args.value);
+  visit("means", args.means);
+  visit("variances", args.variances);
+  visit("prior_logits", args.prior_logits);
+  const auto visit_given = [&](const char* name, const std::optional<at::Tensor>& tensor) {
+    if (is_given(tensor)) visit(name, *tensor);
+  };
+  visit_given("key_padding_mask", args.key_padding_mask);
+  visit_given("cu_seqlens_q", args.cu_seqlens_q);
+  visit_given("cu_seqlens_k", args.cu_seqlens_k);
+  visit_given("initial_state.s", args.initial_s);
+  visit_given("initial_state.z", args.initial_z);
+}
+
+template <class Visit>
+void for_each_tensor(const StepArguments& args, const Visit& visit) {
+  visit("query", args.query);
+  visit("key", args.key);
+  visit("value", args.value);
+  visit("means", args.means);
+  visit("variances", args.variances);
+  visit("prior_logits", args.prior_logits);
+  visit("state.s", args.s);
+  visit("state.z", args.z);
+}
+
+template <class Visit>
+void for_each_tensor(const Upstream& upstream, const Visit& visit) {
+  visit("normalizer", upstream.normalizer);
+  visit("segment_s", upstream.segment_s);
+  visit("segment_z", upstream.segment_z);
+  const auto visit_given = [&](const char* name, const std::optional<at::Tensor>& tensor) {
+    if (is_given(tensor)) visit(name, *tensor);
+  };
+  visit_given("grad_output", upstream.grad_output);
+  visit_given("grad_final_s", upstream.grad_final_s);
+  visit_given("grad_final_z", upstream.grad_final_z);
+}
+
+/// `x` is query, or the x of responsibilities.
+void check_tensor(const char* op, const char* x_name, const at::Tensor& x, const char* name,
+                  const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(tensor.defined(), name, ": expected a tensor, got an undefined one");
+  TORCH_CHECK_VALUE(!tensor.is_nested(), name, ": expected a strided tensor, got a nested one");
+  TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, name, ": expected a strided tensor, got ",
+                    tensor.layout());
+  TORCH_CHECK_VALUE(tensor.device() == x.device(), name, ": expected device ", x.device(),
+                    " as of ", x_name, ", got ", tensor.device());
+  TORCH_CHECK_NOT_IMPLEMENTED(!tensor._fw_grad(/*level=*/0).defined(), op,
+                              ": expected to be differentiated in reverse mode, got a "
+                              "forward-mode tangent of ",
+                              name, ": the operator has no forward-mode derivative");
+}
+
+template <class Args>
+bool any_requires_grad(const Args& args) {
+  if (!at::GradMode::is_enabled()) return false;
+  bool any = false;
+  for_each_tensor(args, [&](const char*, const at::Tensor& t) { any = any || t.requires_grad(); });
+  return any;
+}
+
 bool holds(const c10::SymBool& condition) { return condition.expect_true(__FILE__, __LINE__); }
 
 void check_rank(const char* name, const at::Tensor& tensor, std::int64_t rank, const char* layout) {
   TORCH_CHECK_VALUE(tensor.dim() == rank, name, ": expected shape ", layout, ", got ",
                     tensor.sym_sizes());
-  TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, name, ": expected a strided tensor, got ",
-                    tensor.layout());
 }
 
 void check_shape(const char* name, const at::Tensor& tensor, const char* layout,
@@ -33,12 +99,16 @@ void check_shape(const char* name, const at::Tensor& tensor, const char* layout,
   }
 }
 
-void check_like(const char* name, const at::Tensor& tensor, at::ScalarType dtype,
-                const at::Tensor& query) {
-  TORCH_CHECK_TYPE(tensor.scalar_type() == dtype, name, ": expected dtype ", dtype,
-                   " for query of ", query.scalar_type(), ", got ", tensor.scalar_type());
-  TORCH_CHECK_VALUE(tensor.device() == query.device(), name, ": expected device ", query.device(),
-                    " as of query, got ", tensor.device());
+void check_supported(const char* x_name, const at::Tensor& x) {
+  TORCH_CHECK_TYPE(is_supported(x.scalar_type()), x_name,
+                   ": expected dtype Float, Double, BFloat16 or Half, got ", x.scalar_type());
+}
+
+/// That `tensor` has the dtype that goes with x.
+void check_dtype(const char* name, const at::Tensor& tensor, at::ScalarType dtype,
+                 const char* x_name, const at::Tensor& x) {
+  TORCH_CHECK_TYPE(tensor.scalar_type() == dtype, name, ": expected dtype ", dtype, " for ", x_name,
+                   " of ", x.scalar_type(), ", got ", tensor.scalar_type());
 }
 
 /// (Hk, K, D), or one row for all components, or one column for all channels.
@@ -60,32 +130,35 @@ void check_eps(double eps) {
                     eps);
 }
 
-/// dtypes and devices, the mixture's shapes, and that heads go together; `axis` is that of the
-/// heads.
+/// The mixture that x is routed by: its dtypes and shapes.
 template <class Args>
-void check_inputs(const Args& args, std::int64_t axis) {
-  const at::Tensor& query = args.query;
-  const at::ScalarType dtype = query.scalar_type();
-  const at::ScalarType accumulate = accumulate_type(dtype);
-  TORCH_CHECK_TYPE(is_supported(dtype),
-                   "query: expected dtype Float, Double, BFloat16 or Half, got ", dtype);
-  check_like("key", args.key, dtype, query);
-  check_like("value", args.value, dtype, query);
-  check_like("means", args.means, accumulate, query);
-  check_like("variances", args.variances, accumulate, query);
-  check_like("prior_logits", args.prior_logits, accumulate, query);
+void check_mixture(const Args& args, const char* x_name, const at::Tensor& x,
+                   const c10::SymInt& heads, const c10::SymInt& dim) {
+  const at::ScalarType accumulate = accumulate_type(x.scalar_type());
+  check_dtype("means", args.means, accumulate, x_name, x);
+  check_dtype("variances", args.variances, accumulate, x_name, x);
+  check_dtype("prior_logits", args.prior_logits, accumulate, x_name, x);
 
-  const c10::SymInt heads = args.key.sym_size(axis);
-  const c10::SymInt dim = query.sym_size(axis + 1);
   check_rank("means", args.means, 3, "(Hk, K, D)");
   const c10::SymInt components = args.means.sym_size(1);
   TORCH_CHECK_VALUE(holds(components.sym_ge(1)),
                     "means: expected at least one component, got K = ", components);
-  TORCH_CHECK_VALUE(holds(dim.sym_ge(1)), "query: expected a routing size D of at least 1, got ",
+  TORCH_CHECK_VALUE(holds(dim.sym_ge(1)), x_name, ": expected a routing size D of at least 1, got ",
                     dim);
   check_shape("means", args.means, "(Hk, K, D)", {heads, components, dim});
   check_variances(args.variances, heads, components, dim);
   check_shape("prior_logits", args.prior_logits, "(Hk, K)", {heads, components});
+}
+
+/// dtypes, the mixture, and that heads go together; `axis` is that of the heads.
+template <class Args>
+void check_inputs(const Args& args, std::int64_t axis) {
+  const at::Tensor& query = args.query;
+  const c10::SymInt heads = args.key.sym_size(axis);
+  check_supported("query", query);
+  check_dtype("key", args.key, query.scalar_type(), "query", query);
+  check_dtype("value", args.value, query.scalar_type(), "query", query);
+  check_mixture(args, "query", query, heads, query.sym_size(axis + 1));
 
   const c10::SymInt query_heads = query.sym_size(axis);
   const bool fits = holds(heads.sym_eq(0)) ? holds(query_heads.sym_eq(0))
@@ -122,8 +195,8 @@ void check_state(const char* s_name, const at::Tensor& s, const char* z_name, co
                  const c10::SymInt& rows, const at::Tensor& query, const at::Tensor& means,
                  const c10::SymInt& value_size) {
   const at::ScalarType accumulate = accumulate_type(query.scalar_type());
-  check_like(s_name, s, accumulate, query);
-  check_like(z_name, z, accumulate, query);
+  check_dtype(s_name, s, accumulate, "query", query);
+  check_dtype(z_name, z, accumulate, "query", query);
   check_shape(s_name, s, "(sequences, Hk, K, Dv)",
               {rows, means.sym_size(0), means.sym_size(1), value_size});
   check_shape(z_name, z, "(sequences, Hk, K)", {rows, means.sym_size(0), means.sym_size(1)});
@@ -131,16 +204,9 @@ void check_state(const char* s_name, const at::Tensor& s, const char* z_name, co
 
 }  // namespace
 
-bool Arguments::requires_grad() const {
-  if (!at::GradMode::is_enabled()) return false;
-  for (const at::Tensor& tensor : {query, key, value, means, variances, prior_logits}) {
-    if (tensor.requires_grad()) return true;
-  }
-  return (is_given(initial_s) && initial_s->requires_grad()) ||
-         (is_given(initial_z) && initial_z->requires_grad());
-}
+bool Arguments::requires_grad() const { return any_requires_grad(*this); }
 
-bool StepArguments::requires_grad() const { return as_attention().requires_grad(); }
+bool StepArguments::requires_grad() const { return any_requires_grad(*this); }
 
 Arguments StepArguments::as_attention() const {
   return {.query = query.unsqueeze(1),
@@ -155,7 +221,27 @@ Arguments StepArguments::as_attention() const {
           .eps = eps};
 }
 
+void check_tensors(const Arguments& args) {
+  for_each_tensor(args, [&](const char* name, const at::Tensor& tensor) {
+    check_tensor("gaussian_mixture_attention", "query", args.query, name, tensor);
+  });
+}
+
+void check_tensors(const StepArguments& args) {
+  for_each_tensor(args, [&](const char* name, const at::Tensor& tensor) {
+    check_tensor("gaussian_mixture_attention_step", "query", args.query, name, tensor);
+  });
+}
+
+void check_tensors(const Arguments& args, const Upstream& upstream) {
+  check_tensors(args);
+  for_each_tensor(upstream, [&](const char* name, const at::Tensor& tensor) {
+    check_tensor("gaussian_mixture_attention", "query", args.query, name, tensor);
+  });
+}
+
 void check(const Arguments& args) {
+  check_tensors(args);
   check_rank("query", args.query, 4, "(B, Tq, Hq, D)");
   check_rank("key", args.key, 4, "(B, Tk, Hk, D)");
   check_rank("value", args.value, 4, "(B, Tk, Hk, Dv)");
@@ -170,17 +256,18 @@ void check(const Arguments& args) {
       "is_causal: expected as many queries as keys, got Tq = ", args.query.sym_size(1),
       " and Tk = ", keys, ": which keys a query may read is not defined otherwise");
   if (is_given(args.key_padding_mask)) {
-    check_like("key_padding_mask", *args.key_padding_mask, at::kBool, args.query);
+    const at::ScalarType dtype = args.key_padding_mask->scalar_type();
+    TORCH_CHECK_TYPE(dtype == at::kBool, "key_padding_mask: expected dtype Bool, got ", dtype);
     check_shape("key_padding_mask", *args.key_padding_mask, "(B, Tk)", {batch, keys});
   }
   check_packing(args);
   TORCH_CHECK_VALUE(is_given(args.initial_s) == is_given(args.initial_z),
-                    is_given(args.initial_s) ? "initial_z" : "initial_s",
+                    is_given(args.initial_s) ? "initial_state.z" : "initial_state.s",
                     ": expected together with ",
-                    is_given(args.initial_s) ? "initial_s" : "initial_z", ", got None");
+                    is_given(args.initial_s) ? "initial_state.s" : "initial_state.z", ", got None");
   if (is_given(args.initial_s)) {
-    check_state("initial_s", *args.initial_s, "initial_z", *args.initial_z, args.num_sequences(),
-                args.query, args.means, args.value.sym_size(3));
+    check_state("initial_state.s", *args.initial_s, "initial_state.z", *args.initial_z,
+                args.num_sequences(), args.query, args.means, args.value.sym_size(3));
   }
   check_eps(args.eps);
   TORCH_CHECK_VALUE(args.dropout_p >= 0 && args.dropout_p < 1,
@@ -188,6 +275,7 @@ void check(const Arguments& args) {
 }
 
 void check(const StepArguments& args) {
+  check_tensors(args);
   check_rank("query", args.query, 3, "(B, Hq, D)");
   check_rank("key", args.key, 3, "(B, Hk, D)");
   check_rank("value", args.value, 3, "(B, Hk, Dv)");
@@ -196,8 +284,75 @@ void check(const StepArguments& args) {
   check_shape("key", args.key, "(B, Hk, D)", {batch, heads, args.query.sym_size(2)});
   check_shape("value", args.value, "(B, Hk, Dv)", {batch, heads, args.value.sym_size(2)});
   check_inputs(args, 1);
-  check_state("s", args.s, "z", args.z, batch, args.query, args.means, args.value.sym_size(2));
+  check_state("state.s", args.s, "state.z", args.z, batch, args.query, args.means,
+              args.value.sym_size(2));
   check_eps(args.eps);
+}
+
+void check(const Arguments& args, const Upstream& upstream) {
+  check_tensors(args, upstream);
+  check(args);
+  const at::Tensor& query = args.query;
+  const at::ScalarType dtype = query.scalar_type();
+  const at::ScalarType accumulate = accumulate_type(dtype);
+  const auto check_one = [&](const char* name, const at::Tensor& tensor, at::ScalarType expected,
+                             const char* layout, const SymShape& shape) {
+    check_dtype(name, tensor, expected, "query", query);
+    check_shape(name, tensor, layout, shape);
+  };
+  const c10::SymInt key_heads = args.means.sym_size(0);
+  const c10::SymInt components = args.means.sym_size(1);
+  const c10::SymInt value_size = args.value.sym_size(3);
+  const SymShape tokens{query.sym_size(0), query.sym_size(1), query.sym_size(2)};
+  const SymShape output{tokens[0], tokens[1], tokens[2], value_size};
+  check_one("normalizer", upstream.normalizer, accumulate, "(B, Tq, Hq)", tokens);
+  // How many segments there are is the backend's own affair.
+  check_rank("segment_s", upstream.segment_s, 4, "(segments, Hk, K, Dv)");
+  check_one("segment_s", upstream.segment_s, accumulate, "(segments, Hk, K, Dv)",
+            {upstream.segment_s.sym_size(0), key_heads, components, value_size});
+  check_one("segment_z", upstream.segment_z, accumulate, "(segments, Hk, K)",
+            {upstream.segment_s.sym_size(0), key_heads, components});
+  if (is_given(upstream.grad_output)) {
+    check_one("grad_output", *upstream.grad_output, dtype, "(B, Tq, Hq, Dv)", output);
+  }
+  const c10::SymInt rows = args.num_sequences();
+  if (is_given(upstream.grad_final_s)) {
+    check_one("grad_final_s", *upstream.grad_final_s, accumulate, "(sequences, Hk, K, Dv)",
+              {rows, key_heads, components, value_size});
+  }
+  if (is_given(upstream.grad_final_z)) {
+    check_one("grad_final_z", *upstream.grad_final_z, accumulate, "(sequences, Hk, K)",
+              {rows, key_heads, components});
+  }
+}
+
+void check_responsibilities(const at::Tensor& x, const at::Tensor& means,
+                            const at::Tensor& variances, const at::Tensor& prior_logits) {
+  struct {
+    const at::Tensor &means, &variances, &prior_logits;
+  } const mixture{means, variances, prior_logits};
+  const auto check_one = [&](const char* name, const at::Tensor& tensor) {
+    check_tensor("responsibilities", "x", x, name, tensor);
+  };
+  check_one("x", x);
+  check_one("means", means);
+  check_one("variances", variances);
+  check_one("prior_logits", prior_logits);
+  check_rank("x", x, 4, "(B, T, H, D)");
+  check_supported("x", x);
+  check_mixture(mixture, "x", x, x.sym_size(2), x.sym_size(3));
+}
+
+void check_priors(const at::Tensor& prior_logits) {
+  // Tensors that stand for others: of a compiler, or inside vmap.
+  constexpr c10::DispatchKeySet kStandIns(
+      {c10::DispatchKey::Python, c10::DispatchKey::Functionalize,
+       c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper});
+  if (prior_logits.is_meta() || prior_logits.key_set().has_any(kStandIns)) return;
+  const at::Tensor off = (prior_logits.detach() == -std::numeric_limits<double>::infinity()).all(1);
+  if (!off.any().item<bool>()) return;
+  TORCH_CHECK_VALUE(false, "prior_logits: expected a component that is not -inf in head ",
+                    off.to(at::kInt).argmax().item<std::int64_t>(), ", got none");
 }
 
 bool has_kernel(const at::Tensor& query) { return query.is_cpu() || query.is_meta(); }

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/SymInt.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -45,6 +46,19 @@ struct Arguments {
   bool requires_grad() const;
 };
 
+/// What backward is given beside the arguments: gma::AttentionUpstream. A gradient that is absent
+/// is zero. `needs` says which gradients to compute: query, key, value, means, variances,
+/// prior_logits, and the initial state's two together.
+struct Upstream {
+  at::Tensor normalizer;
+  at::Tensor segment_s;
+  at::Tensor segment_z;
+  std::optional<at::Tensor> grad_output{};
+  std::optional<at::Tensor> grad_final_s{};
+  std::optional<at::Tensor> grad_final_z{};
+  std::array<bool, 7> needs{};
+};
+
 /// What the step operator is given; names and shapes as in gma::StepArgs.
 struct StepArguments {
   at::Tensor query;
@@ -62,10 +76,26 @@ struct StepArguments {
   Arguments as_attention() const;
 };
 
-/// Throws a ValueError or TypeError naming the first argument whose dtype, device or shape is not
-/// usable. What depends on values (boundaries, priors that are all -inf) is left to the backend.
+/// Throws a ValueError naming the first tensor that is undefined, nested, sparse or not on query's
+/// device, and a NotImplementedError where one carries a forward-mode tangent: neither kernels nor
+/// composite would pass it on. What every entry asks before it looks at a tensor.
+void check_tensors(const Arguments& arguments);
+void check_tensors(const StepArguments& arguments);
+void check_tensors(const Arguments& arguments, const Upstream& upstream);
+
+/// check_tensors(), then throws a ValueError or TypeError naming the first argument whose dtype or
+/// shape is not usable. What depends on values (boundaries, priors that are all -inf) is left to
+/// the backend.
 void check(const Arguments& arguments);
 void check(const StepArguments& arguments);
+void check(const Arguments& arguments, const Upstream& upstream);
+/// For responsibilities of x (B, T, H, D).
+void check_responsibilities(const at::Tensor& x, const at::Tensor& means,
+                            const at::Tensor& variances, const at::Tensor& prior_logits);
+
+/// Throws a ValueError if all priors of a head are -inf, unless the values are not there to be
+/// read, as while compiling.
+void check_priors(const at::Tensor& prior_logits);
 
 /// Whether libgma computes on this device; the composite path takes the others.
 bool has_kernel(const at::Tensor& query);

@@ -92,6 +92,7 @@ class Attention : public torch::autograd::Function<Attention> {
 };
 
 AttentionResult autograd_attention(const Arguments& args, bool return_state) {
+  check_tensors(args);
   if (!has_kernel(args.query)) return composite_attention(args, return_state);
   if (!args.requires_grad()) {
     const at::AutoDispatchBelowAutograd guard;
@@ -128,6 +129,7 @@ class Backward : public torch::autograd::Function<Backward> {
 };
 
 BackwardResult autograd_backward(const Arguments& args, const Upstream& upstream) {
+  check_tensors(args, upstream);
   variable_list inputs{args.query, args.key,       args.value,
                        args.means, args.variances, args.prior_logits};
   for (const OptionalTensor& tensor : {args.initial_s, args.initial_z, upstream.grad_output,
@@ -159,6 +161,7 @@ BackwardResult autograd_backward(const Arguments& args, const Upstream& upstream
 }
 
 StepResult autograd_step(const StepArguments& args) {
+  check_tensors(args);
   if (has_kernel(args.query) && !args.requires_grad()) {
     const at::AutoDispatchBelowAutograd guard;
     return call_step(args);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,14 @@ struct Mixture {
   }
 };
 
+/// A component whose prior is -inf has no effect, whatever its mean and variance hold: they are not
+/// read, for NaN times a responsibility of zero is NaN, in the gradient too.
+Mixture without_inert(const at::Tensor& means, const at::Tensor& variances,
+                      const at::Tensor& prior_logits) {
+  const at::Tensor inert = (prior_logits == -std::numeric_limits<double>::infinity()).unsqueeze(-1);
+  return {at::where(inert, 0.0, means), at::where(inert, 1.0, variances), prior_logits};
+}
+
 /// One batch of sequences of equal length: what is read from `args`, and the state so far.
 class Pass {
  public:
@@ -76,7 +85,7 @@ class Pass {
         first_sequence_(first_sequence),
         accumulate_(accumulate_type(args.query.scalar_type())),
         group_(extent(args.query, 2) / std::max<std::int64_t>(extent(args.key, 2), 1)),
-        key_mixture_(args.means, args.variances, args.prior_logits),
+        key_mixture_(without_inert(args.means, args.variances, args.prior_logits)),
         query_mixture_(key_mixture_.repeated(group_)),
         s_(std::move(s)),
         z_(std::move(z)) {}
@@ -228,6 +237,9 @@ AttentionResult packed_attention(const Arguments& args) {
 
 AttentionResult composite_attention(const Arguments& args, bool return_state) {
   check(args);
+  check_priors(args.prior_logits);
+  // Sums are in float32, also where autocast would have products of 16 bits.
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   AttentionResult result;
   if (args.is_packed()) {
     result = packed_attention(args);
@@ -241,9 +253,10 @@ AttentionResult composite_attention(const Arguments& args, bool return_state) {
 
 at::Tensor composite_responsibilities(const at::Tensor& x, const at::Tensor& means,
                                       const at::Tensor& variances, const at::Tensor& prior_logits) {
-  // x stands in the place of query, key and value, which are checked together.
-  check(Arguments{x, x, x, means, variances, prior_logits});
-  const Mixture mixture(means, variances, prior_logits);
+  check_responsibilities(x, means, variances, prior_logits);
+  check_priors(prior_logits);
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const Mixture mixture = without_inert(means, variances, prior_logits);
   const std::int64_t tokens = extent(x, 1);
   std::vector<at::Tensor> chunks;
   std::int64_t begin = 0;

@@ -107,6 +107,7 @@ at::Tensor gradient_or_zeros(const OptionalTensor& gradient, at::IntArrayRef sha
 }
 
 BackwardResult cpu_backward(const Arguments& args, const Upstream& upstream) {
+  check(args, upstream);
   const BackwardResult result = empty_backward(args, upstream.needs);
   const at::Tensor& query = args.query;
   const at::Tensor grad_output = gradient_or_zeros(

@@ -21,6 +21,7 @@ ForwardResult meta_forward(const Arguments& args, bool return_state) {
 }
 
 BackwardResult meta_backward(const Arguments& args, const Upstream& upstream) {
+  check(args, upstream);
   return empty_backward(args, upstream.needs);
 }
 

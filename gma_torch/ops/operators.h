@@ -22,19 +22,6 @@ using AttentionResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using ForwardResult =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-/// What backward is given beside the arguments: gma::AttentionUpstream. A gradient that is absent
-/// is zero. `needs` says which gradients to compute, in the order of BackwardResult, where the
-/// state's two go together.
-struct Upstream {
-  at::Tensor normalizer;
-  at::Tensor segment_s;
-  at::Tensor segment_z;
-  std::optional<at::Tensor> grad_output{};
-  std::optional<at::Tensor> grad_final_s{};
-  std::optional<at::Tensor> grad_final_z{};
-  std::array<bool, 7> needs{};
-};
-
 /// Gradients of query, key, value, means, variances, prior_logits, initial S and initial Z.
 using BackwardResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor,
                                   at::Tensor, at::Tensor, at::Tensor>;

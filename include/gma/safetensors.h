@@ -35,14 +35,15 @@ class SafetensorsFile {
  public:
   /// Throws IoError, with the reason, for a file that is missing, truncated, damaged or of another
   /// kind: a header longer than the file or than 100 MB, JSON that does not parse, unknown dtypes,
-  /// negative or overflowing shapes, offsets that overlap, leave holes or pass the end.
+  /// negative or overflowing shapes, offsets that overlap, leave holes or pass the end, data that
+  /// differs from the checksum that write_safetensors() leaves. Files without one are read as well.
   explicit SafetensorsFile(const std::filesystem::path& path);
   ~SafetensorsFile();
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
 
   const std::map<std::string, TensorBytes>& tensors() const;
-  /// The free-form string map under "__metadata__".
+  /// The free-form string map under "__metadata__", without the checksum.
   const std::map<std::string, std::string>& metadata() const;
 
  private:
@@ -51,7 +52,8 @@ class SafetensorsFile {
 };
 
 /// Writes to a temporary name in the same folder, flushes it to the disk and renames it over
-/// `path`, so that whatever happens `path` holds the old file or the new one, never a part. Throws
+/// `path`, so that whatever happens `path` holds the old file or the new one, never a part. Adds
+/// the CRC-32 of the data to the metadata, as "crc32", a name that is reserved for it. Throws
 /// IoError (disk full, no permission, ...) and removes the temporary file.
 void write_safetensors(const std::filesystem::path& path,
                        const std::map<std::string, TensorBytes>& tensors,

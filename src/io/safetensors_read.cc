@@ -22,6 +22,7 @@
 
 #include "gma/error.h"
 #include "gma/safetensors.h"
+#include "io/checksum.h"
 #include "io/dtype.h"
 #include "io/file.h"
 
@@ -201,6 +202,18 @@ void check_cover(const std::map<std::string, TensorBytes>& tensors,
   if (covered != data.size()) refuse("{} bytes after the last tensor", data.size() - covered);
 }
 
+/// Compares the data with the checksum that the metadata may hold, and takes it out of there.
+void check_data(std::map<std::string, std::string>& metadata, std::span<const std::byte> data) {
+  const auto stored = metadata.extract(kChecksumKey);
+  if (stored.empty()) return;
+  Checksum checksum;
+  checksum.add(data);
+  if (checksum.text() != stored.mapped()) {
+    refuse("damaged: the tensor data has the CRC-32 {}, metadata '{}' says {}", checksum.text(),
+           kChecksumKey, stored.mapped());
+  }
+}
+
 }  // namespace
 
 struct SafetensorsFile::Impl {
@@ -223,6 +236,7 @@ struct SafetensorsFile::Impl {
       }
     }
     check_cover(tensors, data);
+    check_data(metadata, data);
   }
 
   Mapping mapping;

@@ -21,6 +21,7 @@
 #include "common/checks.h"
 #include "gma/error.h"
 #include "gma/safetensors.h"
+#include "io/checksum.h"
 #include "io/dtype.h"
 #include "io/file.h"
 
@@ -56,17 +57,19 @@ std::vector<const Entry*> in_file_order(const std::map<std::string, TensorBytes>
 /// Length and JSON, padded so that the data begins aligned.
 std::string make_header(const std::vector<const Entry*>& order,
                         const std::map<std::string, std::string>& metadata) {
-  json header = json::object();
-  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  json header = {{kMetadataKey, metadata}};
+  Checksum checksum;
   std::size_t offset = 0;
   for (const Entry* entry : order) {
     const auto& [name, tensor] = *entry;
+    checksum.add(tensor.bytes);
     const std::size_t end = offset + tensor.bytes.size();
     header[name] = {{"dtype", name_of(tensor.dtype)},
                     {"shape", tensor.shape},
                     {"data_offsets", json::array({offset, end})}};
     offset = end;
   }
+  header[kMetadataKey][kChecksumKey] = checksum.text();
   std::string text;
   try {
     text = header.dump();
@@ -141,6 +144,7 @@ class Replacement {
 void write_safetensors(const fs::path& path, const std::map<std::string, TensorBytes>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   for (const auto& [name, tensor] : tensors) check_tensor(name, tensor);
+  check(!metadata.contains(kChecksumKey), "metadata: the name '{}' is reserved", kChecksumKey);
   const std::vector<const Entry*> order = in_file_order(tensors);
   const std::string header = make_header(order, metadata);
 

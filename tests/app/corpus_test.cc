@@ -24,6 +24,13 @@ TEST(ByteNgrams, AgreeWithTheFormula) {
               -std::log2((2.0 + p(3)) / 3.0 * (0.0 + p(0)) / 2.0) / 2.0, 1e-12);
 }
 
+TEST(ByteNgrams, WithoutPairsTheUnigramModelDecides) {
+  ByteNgrams train, held_out;
+  train.add("abab");
+  held_out.add("a");
+  EXPECT_EQ(bigram_bits_per_byte(train, held_out), unigram_bits_per_byte(train, held_out));
+}
+
 TEST(ByteNgrams, ProbabilitiesSumToOne) {
   ByteNgrams train;
   train.add("some text to count, some more of it");
@@ -47,6 +54,12 @@ TEST(TextCorpus, HoldsOutTheEndsOfFilesAtLineStarts) {
   EXPECT_EQ(split.held_out[0].front(), 'l');
   EXPECT_EQ(split.held_out[0].size(), 100U);
   EXPECT_EQ(std::string(split.train[1]) + std::string(split.held_out[1]), files[1].text);
+}
+
+TEST(TextCorpus, ALongLastLineStaysMostlyToTrainOn) {
+  const std::vector<TextFile> files = {{"a", "a short line\n" + std::string(1000, 'x')}};
+  const TextSplit split = split_texts(files, 0.1);
+  EXPECT_EQ(split.held_out[0].size(), 102U);
 }
 
 TEST(TextCorpus, CountsWordsWhereThereAreSome) {

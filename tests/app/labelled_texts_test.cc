@@ -23,6 +23,13 @@ TEST(LabelledTexts, ParsesLines) {
   EXPECT_EQ(texts[2].text, "last");
 }
 
+TEST(LabelledTexts, SkipsAByteOrderMark) {
+  const TextFile file{"f.tsv",
+                      "\xEF\xBB\xBF"
+                      "1\tfirst\n"};
+  EXPECT_EQ(parse_labelled(file, 0).at(0).label, 1);
+}
+
 TEST(LabelledTexts, NamesTheLineThatIsWrong) {
   const auto refuse = [](const std::string& line, const std::string& reason) {
     const TextFile file{"f.tsv", "0\tgood\n" + line + "\n1\tgood\n"};

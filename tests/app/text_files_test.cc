@@ -97,8 +97,16 @@ TEST(TextFiles, ReadsFoldersInOrderAndSkipsTheRest) {
   for (const TextFile& file : result.files) texts.push_back(file.text);
   EXPECT_THAT(texts, ::testing::ElementsAre("az", "b"));
   EXPECT_EQ(result.skipped, 2);
+  EXPECT_EQ(result.skipped_folders, 4);
   EXPECT_REFUSED(read_text_files({(folder / "run").string(), (folder / "none").string()}),
                  InvalidArgument, "no such file");
+}
+
+TEST(TextFiles, ReadsAFileWithSeveralNamesOnce) {
+  const ScratchFolder folder;
+  const std::string file = folder.write("a.txt", "a");
+  std::filesystem::create_symlink(file, folder / "b.txt");
+  EXPECT_EQ(read_text_files({folder.string(), folder.string()}).files.size(), 1U);
 }
 
 TEST(TextFiles, RefusesFoldersWithoutText) {

@@ -226,7 +226,7 @@ TEST_F(Safetensors, ForeignFilesAreRefused) {
   EXPECT_THAT(refusal(), HasSubstr("not a regular file"));
 }
 
-/// Cut at every byte and flipped in every bit of its header, a file is refused or still whole.
+/// Cut at every byte and flipped in every bit, a file is refused or still whole.
 TEST_F(Safetensors, NoCutAndNoFlippedBitEscapes) {
   const std::vector<float> values = {1, 2, 3};
   write_safetensors(path(), {{"x", {DType::float32, {3}, bytes_of(values)}}}, {{"a", "b"}});
@@ -235,10 +235,15 @@ TEST_F(Safetensors, NoCutAndNoFlippedBitEscapes) {
     write_bytes(whole.substr(0, length));
     EXPECT_THAT(refusal(), HasSubstr(path().string())) << length;
   }
-  for (std::size_t bit = 0; bit < 8 * (whole.size() - 12); ++bit) {
+  const std::size_t header_bits = 8 * (whole.size() - 12);
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string flipped = whole;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
     write_bytes(flipped);
+    if (bit >= header_bits) {
+      EXPECT_THAT(refusal(), HasSubstr("damaged: the tensor data has the CRC-32")) << bit;
+      continue;
+    }
     try {
       const SafetensorsFile file(path());
       for (const auto& [name, read] : file.tensors()) EXPECT_EQ(read.bytes.size(), 12U) << bit;
@@ -263,6 +268,7 @@ TEST_F(Safetensors, WriterRefusesTensorsThatDoNotFitTheirShape) {
   EXPECT_THAT(message_of("x", {-3}), HasSubstr("impossible shape (-3)"));
   EXPECT_THAT(message_of("__metadata__", {3}), HasSubstr("reserved"));
   EXPECT_THAT(message_of("\xff", {3}), HasSubstr("UTF-8"));
+  EXPECT_THROW(write_safetensors(path(), {}, {{"crc32", "x"}}), InvalidArgument);
   EXPECT_TRUE(names_in_folder().empty());
 }
 

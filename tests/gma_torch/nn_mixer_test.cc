@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Mixers, EveryMixer,
                                          Variant{"softmax", false, 2, torch::kFloat32},
                                          Variant{"softmax", true, 0, torch::kFloat64}));
 
-TEST_P(EveryMixer, ContinuesFromItsState) {
+TEST_P(EveryMixer, C09_ContinuesFromItsState) {
   auto mixer = make(config());
   mixer->eval();
   const torch::NoGradGuard no_grad;
@@ -97,7 +97,7 @@ TEST_P(EveryMixer, StateCarriesGradients) {
   EXPECT_GT(chunked.narrow(1, 0, 8).abs().max().item<double>(), 0.0);
 }
 
-TEST_P(EveryMixer, SelectedStatesContinueAlone) {
+TEST_P(EveryMixer, C30_SelectedStatesContinueAlone) {
   auto mixer = make(config());
   mixer->eval();
   const torch::NoGradGuard no_grad;
@@ -126,7 +126,7 @@ TEST_P(EveryMixer, ClonedStateIsIndependent) {
   EXPECT_TRUE(torch::equal(mixer->forward(next, std::nullopt, &copy), first));
 }
 
-TEST_P(EveryMixer, LooksBackOnly) {
+TEST_P(EveryMixer, C15_LooksBackOnly) {
   auto mixer = make(config());
   mixer->eval();
   const torch::NoGradGuard no_grad;
@@ -139,7 +139,7 @@ TEST_P(EveryMixer, LooksBackOnly) {
 }
 
 // 11 tokens alone, with 4 tokens of padding in front, and with 4 behind; NaN in the padding.
-TEST_P(EveryMixer, PaddingOnEitherSideChangesNothing) {
+TEST_P(EveryMixer, C13_PaddingOnEitherSideChangesNothing) {
   for (const bool is_causal : {false, true}) {
     auto mixer = make(config(is_causal));
     const Tensor x = tokens(1, 11).requires_grad_();
@@ -166,7 +166,7 @@ TEST_P(EveryMixer, PaddingOnEitherSideChangesNothing) {
   }
 }
 
-TEST_P(EveryMixer, PaddedPromptsContinueAsEachAlone) {
+TEST_P(EveryMixer, C13_PaddedPromptsContinueAsEachAlone) {
   auto mixer = make(config());
   mixer->eval();
   const torch::NoGradGuard no_grad;
@@ -217,8 +217,10 @@ TEST_P(EveryMixer, RefusesWhatItCannotDo) {
   EXPECT_TRUE(refuses([&] { mixer->forward(x, torch::ones({2, 4}, torch::kBool)); },
                       "key_padding_mask must be bool of shape (2, 5)"));
 
-  MixerState stale = mixer->initial_state(3);
-  EXPECT_TRUE(refuses([&] { mixer->forward(x, std::nullopt, &stale); }, "batch size"));
+  EXPECT_TRUE(refuses([&] { mixer->forward(x.to(torch::kInt64)); }, "x must be"));
+  EXPECT_TRUE(refuses([&] { mixer->forward(x.to(torch::kBFloat16)); }, "got BFloat16"));
+  EXPECT_TRUE(refuses([&] { mixer->forward(x.to(torch::kMeta)); }, "x must be on cpu"));
+  EXPECT_TRUE(refuses([&] { mixer->forward(x, torch::ones({2, 5})); }, "key_padding_mask"));
   MixerState state = mixer->initial_state(2);
   const Tensor behind = torch::tensor({{1, 1, 1, 1, 0}, {1, 1, 1, 1, 1}}, torch::kBool);
   EXPECT_TRUE(refuses([&] { mixer->forward(x, behind, &state); }, "in front"));
@@ -229,6 +231,80 @@ TEST_P(EveryMixer, RefusesWhatItCannotDo) {
   auto bidirectional = make(config(/*is_causal=*/false));
   EXPECT_TRUE(refuses([&] { bidirectional->initial_state(2); }, "is_causal"));
   EXPECT_TRUE(refuses([&] { bidirectional->forward(x, std::nullopt, &state); }, "is_causal"));
+}
+
+TEST_P(EveryMixer, C30_RefusesAStateOfAnotherSize) {
+  auto mixer = make(config());
+  const Tensor x = tokens(2, 5);
+  MixerState stale = mixer->initial_state(3);
+  EXPECT_TRUE(refuses([&] { mixer->forward(x, std::nullopt, &stale); }, "batch size of x (2)"));
+
+  MixerConfig wider = config();
+  wider.hidden_size *= 2;
+  MixerState foreign = make(wider)->initial_state(2);
+  EXPECT_TRUE(refuses([&] { mixer->forward(x, std::nullopt, &foreign); }, "state must have"));
+  MixerState empty;
+  EXPECT_TRUE(refuses([&] { mixer->forward(x, std::nullopt, &empty); }, "initial_state()"));
+
+  const MixerState state = mixer->initial_state(2);
+  EXPECT_TRUE(
+      refuses([&] { state.select(torch::tensor({0, 2})); }, "index must be in [0, 2), got 2"));
+  EXPECT_TRUE(refuses([&] { state.select(torch::tensor({0.0})); }, "index must be int64"));
+}
+
+TEST_P(EveryMixer, LeavesTheStateAloneWhenItThrows) {
+  auto mixer = make(config());
+  MixerState state = mixer->initial_state(2);
+  mixer->forward(tokens(2, 5), std::nullopt, &state);
+  const char* const last = state.tensors.back().first.c_str();
+  const Tensor kept = state.at(last);
+  state.set(last, torch::zeros({2, 1, 1}));
+  const MixerState before = state;
+  EXPECT_TRUE(refuses([&] { mixer->forward(tokens(2, 1), std::nullopt, &state); }, last));
+  EXPECT_EQ(state.position, 5);
+  ASSERT_EQ(state.tensors.size(), before.tensors.size());
+  for (const auto& [name, tensor] : before.tensors) {
+    EXPECT_TRUE(state.at(name).is_same(tensor)) << name;
+  }
+}
+
+TEST_P(EveryMixer, ClonesAreEqualAndIndependent) {
+  auto mixer = make(config());
+  mixer->eval();
+  mixer->parameters().front().set_requires_grad(false);
+  torch::manual_seed(4);
+  const Tensor drawn = torch::rand({3});
+  torch::manual_seed(4);
+  const auto copy = std::dynamic_pointer_cast<Mixer>(mixer->clone());
+  ASSERT_NE(copy, nullptr);
+  EXPECT_TRUE(torch::equal(torch::rand({3}), drawn)) << "clone() moved the generator";
+
+  EXPECT_FALSE(copy->is_training());
+  const auto parameters = mixer->named_parameters(), copies = copy->named_parameters();
+  ASSERT_EQ(copies.size(), parameters.size());
+  for (const auto& item : parameters) {
+    const Tensor& twin = copies[item.key()];
+    EXPECT_TRUE(torch::equal(twin, item.value())) << item.key();
+    EXPECT_EQ(twin.scalar_type(), item.value().scalar_type()) << item.key();
+    EXPECT_EQ(twin.requires_grad(), item.value().requires_grad()) << item.key();
+  }
+  const torch::NoGradGuard no_grad;
+  const Tensor x = tokens(2, 7), expected = mixer->forward(x);
+  EXPECT_TRUE(torch::equal(copy->forward(x), expected));
+  for (Tensor& parameter : copy->parameters()) parameter.add_(1.0);
+  EXPECT_TRUE(torch::equal(mixer->forward(x), expected));
+}
+
+TEST(Clone, ReachesIntoContainersOfTorch) {
+  struct HolderImpl : torch::nn::Cloneable<HolderImpl> {
+    HolderImpl() { reset(); }
+    void reset() override { mixer = register_module("mixer", SoftmaxAttention(small_config())); }
+    SoftmaxAttention mixer{nullptr};
+  };
+  const auto holder = std::make_shared<HolderImpl>();
+  const auto copy = std::dynamic_pointer_cast<HolderImpl>(holder->clone());
+  const Tensor x = torch::randn({1, 4, 24});
+  EXPECT_TRUE(torch::equal(copy->mixer->forward(x), holder->mixer->forward(x)));
 }
 
 TEST(ShortConv, AgreesWithConv1dInValuesAndGradients) {
@@ -258,8 +334,35 @@ TEST(ShortConv, AgreesWithConv1dInValuesAndGradients) {
 
 TEST(ShortConv, RefusesASecondDerivative) {
   Tensor x = torch::randn({1, 5, 2}).requires_grad_();
-  const Tensor y = depthwise_conv(x, torch::randn({2, 4}), 3, 5);
-  EXPECT_THROW(torch::autograd::grad({y.sum()}, {x}, {}, true, /*create_graph=*/true), c10::Error);
+  Tensor weight = torch::randn({2, 4}).requires_grad_();
+  const Tensor loss = depthwise_conv(x, weight, 3, 5).square().sum();
+  const auto first = torch::autograd::grad({loss}, {x, weight}, {}, true);
+  const auto recorded = torch::autograd::grad({loss}, {x, weight}, {}, true, /*create_graph=*/true);
+  EXPECT_TRUE(torch::equal(recorded[0], first[0]));
+  EXPECT_TRUE(torch::equal(recorded[1], first[1]));
+  for (const Tensor& gradient : recorded) {
+    EXPECT_THROW(torch::autograd::grad({gradient.sum()}, {x}, {}, true), c10::NotImplementedError);
+  }
+}
+
+TEST(ShortConv, PassesForwardModeTangentsOn) {
+  const auto level = torch::autograd::forward_ad::enter_dual_level();
+  const Tensor x = torch::randn({1, 5, 2}), tangent = torch::randn({1, 5, 2});
+  const Tensor weight = torch::randn({2, 4});
+  const Tensor y = depthwise_conv(at::_make_dual(x, tangent, level), weight, 3, 5);
+  const Tensor moved = std::get<1>(at::_unpack_dual(y, level));
+  ASSERT_TRUE(moved.defined());
+  EXPECT_TRUE(near(moved, depthwise_conv(tangent, weight, 3, 5), kFloatTolerance));
+  torch::autograd::forward_ad::exit_dual_level(level);
+}
+
+TEST(ShortConv, RefusesShapesThatDoNotFit) {
+  EXPECT_TRUE(refuses([] { depthwise_conv(torch::ones({1, 5, 3}), torch::ones({2, 4}), 3, 5); },
+                      "weight (channels, width)"));
+  ShortConv conv(3, 4, /*is_causal=*/true);
+  Tensor tail = torch::zeros({1, 2, 3});
+  EXPECT_TRUE(refuses([&] { conv->forward(torch::ones({1, 5, 3}), &tail); },
+                      "'tail' of shape (1, 3, 3), got (1, 2, 3)"));
 }
 
 TEST(Rotary, RotatesPairsByTheirPositions) {
@@ -292,7 +395,7 @@ TEST(GaussianMixtureAttention, StartsWithSoftRouting) {
   }
 }
 
-TEST(GaussianMixtureAttention, VariancesAreFiniteAtTheExtremes) {
+TEST(GaussianMixtureAttention, C19_VariancesAreFiniteAtTheExtremes) {
   GaussianMixtureAttention mixer(small_config());
   const torch::NoGradGuard no_grad;
   Tensor raw = mixer->named_parameters()["raw_variances"];
@@ -302,7 +405,7 @@ TEST(GaussianMixtureAttention, VariancesAreFiniteAtTheExtremes) {
   EXPECT_TRUE(near(mixer->variances(), torch::full({4, 5, 6}, 40.0001), 1e-6));
 }
 
-TEST(GaussianMixtureAttention, MixtureParametersStayInFloat) {
+TEST(GaussianMixtureAttention, C29_MixtureParametersStayInFloat) {
   GaussianMixtureAttention mixer(small_config());
   const Tensor means = mixer->named_parameters()["means"].detach().clone();
   mixer->to(torch::kBFloat16);
@@ -348,6 +451,33 @@ TEST(GaussianMixtureAttention, TakesItsMeansFromRoutingVectors) {
 
   EXPECT_TRUE(refuses([&] { mixer->initialize_means(x.narrow(0, 0, 1).narrow(1, 0, 1)); },
                       "num_components (5)"));
+  EXPECT_TRUE(refuses([&] { mixer->initialize_means(x.narrow(1, 0, 0)); }, "num_components (5)"));
+  const Tensor means = parameters["means"].detach().clone();
+  const Tensor spoilt = x.clone();
+  spoilt[1][3][0] = NAN;
+  EXPECT_TRUE(refuses([&] { mixer->initialize_means(spoilt); }, "finite routing vectors"));
+  EXPECT_TRUE(torch::equal(parameters["means"], means));
+  const Tensor mask = torch::ones({2, 30}, torch::kBool);
+  mask[1][3] = false;
+  mixer->initialize_means(spoilt, mask);
+}
+
+TEST(GaussianMixtureAttention, InspectionRefusesWhatForwardDoes) {
+  GaussianMixtureAttention mixer(small_config());
+  const Tensor x = torch::randn({2, 30, 24}), mask = torch::ones({2, 29}, torch::kBool);
+  const auto inspect = [&](const auto& call) {
+    EXPECT_TRUE(refuses([&] { call(x.narrow(2, 0, 23), std::nullopt); }, "x must be"));
+    EXPECT_TRUE(refuses([&] { call(x[0], std::nullopt); }, "x must be"));
+    EXPECT_TRUE(refuses([&] { call(x.to(torch::kFloat64), std::nullopt); }, "got Double"));
+    EXPECT_TRUE(refuses([&] { call(x, mask); }, "key_padding_mask must be bool of shape (2, 30)"));
+    EXPECT_TRUE(refuses([&] { call(x, torch::ones({2, 30})); }, "got Float of shape (2, 30)"));
+  };
+  inspect([&](const Tensor& tokens, const std::optional<Tensor>& kept) {
+    mixer->initialize_means(tokens, kept);
+  });
+  inspect([&](const Tensor& tokens, const std::optional<Tensor>& kept) {
+    mixer->responsibilities(tokens, kept);
+  });
 }
 
 TEST(GaussianMixtureAttention, ShowsItsResponsibilities) {

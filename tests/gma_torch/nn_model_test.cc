@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <string>
 
 #include "gma_torch/nn/checkpoint.h"
 #include "gma_torch/nn/models.h"
@@ -29,7 +30,7 @@ Tensor random_tokens(std::int64_t batch, std::int64_t length) {
   return torch::randint(11, {batch, length}, torch::kInt64);
 }
 
-TEST(CausalLm, StreamsLikeTheWholePass) {
+TEST(CausalLm, C09_StreamsLikeTheWholePass) {
   for (const char* mixer : {"gma", "softmax"}) {
     for (const bool learned_positions : {false, true}) {
       ModelConfig config = small_config(mixer);
@@ -53,7 +54,7 @@ TEST(CausalLm, StreamsLikeTheWholePass) {
   }
 }
 
-TEST(CausalLm, PaddedPromptsContinueAsEachAlone) {
+TEST(CausalLm, C13_PaddedPromptsContinueAsEachAlone) {
   ModelConfig config = small_config();
   config.learned_positions = true;
   config.max_length = 16;
@@ -124,13 +125,54 @@ TEST(CausalLm, RefusesByName) {
   CausalLm model(config);
   EXPECT_TRUE(refuses([&] { model->forward(random_tokens(1, 5)); }, "max_length (4)"));
   EXPECT_TRUE(refuses([&] { model->forward(torch::zeros({1, 5})); }, "tokens must be int64"));
+  for (const std::int64_t id : {-1, 11}) {
+    EXPECT_TRUE(refuses([&] { model->forward(torch::full({1, 2}, id, torch::kInt64)); },
+                        "tokens must be in [0, 11), got " + std::to_string(id)));
+  }
+  EXPECT_TRUE(refuses(
+      [&] { model->forward(random_tokens(1, 2), nullptr, torch::ones({1, 3}, torch::kBool)); },
+      "padding_mask must be bool of shape (1, 2)"));
   ModelState state;
   EXPECT_TRUE(refuses([&] { model->forward(random_tokens(1, 2), &state); }, "2 layers, got 0"));
   config.mixer_config.is_causal = false;
   EXPECT_TRUE(refuses([&] { CausalLm{config}; }, "is_causal must be true"));
 }
 
-TEST(SequenceClassifier, PaddingChangesNothing) {
+TEST(CausalLm, LeavesTheStateOfEveryLayerAloneWhenItThrows) {
+  CausalLm model(small_config());
+  ModelState state = model->initial_state(2);
+  model->forward(random_tokens(2, 3), &state);
+  state.layers[1].set("z", torch::zeros({2, 2, 5}));
+  const Tensor first = state.layers[0].at("z");
+  EXPECT_TRUE(refuses([&] { model->forward(random_tokens(2, 1), &state); }, "'z'"));
+  EXPECT_TRUE(state.layers[0].at("z").is_same(first));
+  EXPECT_EQ(state.layers[0].position, 3);
+  EXPECT_EQ(state.layers[1].position, 3);
+}
+
+TEST(CausalLm, ClonesAreEqualAndIndependent) {
+  ModelConfig config = small_config();
+  config.learned_positions = true;
+  config.max_length = 8;
+  CausalLm model(config);
+  const auto copy = std::dynamic_pointer_cast<CausalLmImpl>(model->clone());
+  ASSERT_NE(copy, nullptr);
+  const Tensor tokens = random_tokens(2, 8), expected = model->forward(tokens);
+  EXPECT_TRUE(torch::equal(copy->forward(tokens), expected));
+  {
+    const torch::NoGradGuard no_grad;
+    for (Tensor& parameter : copy->parameters()) parameter.zero_();
+  }
+  EXPECT_TRUE(torch::equal(model->forward(tokens), expected));
+
+  config.num_classes = 3;
+  SequenceClassifier classifier(config);
+  const auto other = std::dynamic_pointer_cast<SequenceClassifierImpl>(classifier->clone());
+  ASSERT_NE(other, nullptr);
+  EXPECT_TRUE(torch::equal(other->forward(tokens), classifier->forward(tokens)));
+}
+
+TEST(SequenceClassifier, C13_PaddingChangesNothing) {
   ModelConfig config = small_config();
   config.mixer_config.is_causal = false;
   EXPECT_TRUE(refuses([&] { SequenceClassifier{config}; }, "num_classes"));
@@ -139,6 +181,7 @@ TEST(SequenceClassifier, PaddingChangesNothing) {
   config.max_length = 12;
   config.mixer_config.use_short_conv = true;
   SequenceClassifier model(config);
+  EXPECT_TRUE(refuses([&] { model->forward(random_tokens(2, 0)); }, "at least one token"));
   const Tensor tokens = random_tokens(1, 8), padding = random_tokens(1, 4);
   const Tensor alone = model->forward(tokens);
   ASSERT_EQ(alone.sizes(), (std::vector<std::int64_t>{1, 3}));
@@ -199,6 +242,7 @@ TEST(ModelConfig, RefusesJsonByName) {
   EXPECT_TRUE(refuses(reading(R"({"is_causal": 1})"), "'is_causal' must be true or false"));
   EXPECT_TRUE(refuses(reading(R"({"mixer": 3})"), "'mixer' must be a string"));
   EXPECT_TRUE(refuses(reading(R"({"eps": "small"})"), "'eps' must be a number, got \"small\""));
+  EXPECT_TRUE(refuses(reading(R"({"eps": 1e-6, "eps": 1e-7})"), "key \"eps\" comes twice"));
   EXPECT_TRUE(refuses(reading("[1]"), "JSON object"));
   EXPECT_TRUE(refuses(reading("{"), "not JSON"));
 }
@@ -228,7 +272,7 @@ class CheckpointFile : public testing::Test {
        testing::UnitTest::GetInstance()->current_test_info()->name() + ".safetensors");
 };
 
-TEST_F(CheckpointFile, KeepsEveryBit) {
+TEST_F(CheckpointFile, C30_KeepsEveryBit) {
   CausalLm model(small_config());
   Checkpoint written{state_dict(*model), {{"config", model->config().to_json()}}};
   written.tensors.emplace("step", torch::tensor(17, torch::kInt64));
@@ -259,7 +303,7 @@ TEST_F(CheckpointFile, RefusesRubbish) {
   EXPECT_THROW(load_checkpoint(path_), gma::IoError);
 }
 
-TEST(LoadStateDict, LeavesTheModelUntouchedWhenItRefuses) {
+TEST(LoadStateDict, C30_LeavesTheModelUntouchedWhenItRefuses) {
   CausalLm model(small_config());
   std::map<std::string, Tensor> before;
   for (const auto& [name, tensor] : state_dict(*model)) before.emplace(name, tensor.clone());
@@ -273,6 +317,8 @@ TEST(LoadStateDict, LeavesTheModelUntouchedWhenItRefuses) {
   tensors[means] = torch::ones({2, 7, 8});
   EXPECT_TRUE(refuses([&] { load_state_dict(*model, tensors); },
                       means + "' must be Float (2, 6, 8), got Float (2, 7, 8)"));
+  tensors[means] = torch::ones({4, 6, 8});
+  EXPECT_TRUE(refuses([&] { load_state_dict(*model, tensors); }, "got Float (4, 6, 8)"));
   tensors[means] = good[means].to(torch::kFloat64);
   EXPECT_TRUE(refuses([&] { load_state_dict(*model, tensors); }, "got Double"));
   tensors = good;

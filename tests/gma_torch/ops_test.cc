@@ -47,9 +47,11 @@ at::Tensor quadratic(const Inputs& in, double eps) {
   return torch::einsum("bhij,bjhd->bihd", {affinity / normalizer, in.value});
 }
 
+/// The largest error, relative to the largest magnitude.
 void expect_close(const at::Tensor& actual, const at::Tensor& expected, double tolerance) {
   ASSERT_EQ(actual.sizes(), expected.sizes());
-  EXPECT_LE((actual - expected).abs().max().item<double>(), tolerance);
+  EXPECT_LE((actual - expected).abs().max().item<double>(),
+            tolerance * expected.abs().max().item<double>());
 }
 
 TEST(Attention, ValuesAndGradientsAreThoseOfTheAffinity) {
@@ -67,7 +69,7 @@ TEST(Attention, ValuesAndGradientsAreThoseOfTheAffinity) {
   }
 }
 
-TEST(Attention, StateCarriesFromPassToStep) {
+TEST(Attention, C09_StateCarriesFromPassToStep) {
   const Inputs in(9);
   const at::Tensor expected = attend(in, {.is_causal = true}).first;
 
@@ -114,6 +116,8 @@ TEST(Attention, ErrorsNameTheArgument) {
   } catch (const c10::TypeError& error) {
     EXPECT_EQ(error.msg().rfind("key: expected dtype Double", 0), 0U) << error.msg();
   }
+  in.key = at::Tensor();
+  EXPECT_THROW(attend(in, {}), c10::ValueError);
   EXPECT_THROW(attend(Inputs(4), {.eps = -1.0}), c10::ValueError);
 }
 

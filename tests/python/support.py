@@ -70,13 +70,17 @@ def composite_attention(*args: Tensor, initial_state=None, return_state=False, *
 
 
 def assert_close(actual: Tensor, expected: Tensor, tolerance: float, what: str = "") -> None:
-    """max |actual - expected| <= tolerance * max(1, max |expected|); NaN fails."""
+    """max |actual - expected| <= tolerance * max |expected|; NaN fails.
+
+    The scale is the tensor's own, so that small gradients are compared as closely as large ones;
+    what is expected to be zero throughout must be zero exactly.
+    """
     assert actual.shape == expected.shape, f"{what}: {actual.shape} is not {expected.shape}"
     if actual.numel() == 0:
         return
     actual, expected = actual.detach().double(), expected.detach().double()
     error = (actual - expected).abs().max().item()
-    allowed = tolerance * max(1.0, expected.abs().max().item())
+    allowed = tolerance * expected.abs().max().item()
     assert error <= allowed, f"{what}: error {error:.3e}, allowed {allowed:.3e}"
 
 

@@ -3,7 +3,7 @@
 
 import pytest
 import torch
-from support import NAMES, assert_close, gradients, make_inputs, make_state
+from support import NAMES, assert_close, composite_attention, gradients, make_inputs, make_state
 
 import gma_torch
 
@@ -27,7 +27,7 @@ def inputs_for(options, **shape):
 
 @pytest.mark.parametrize("has_state", [False, True], ids=["", "state"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
-def test_opcheck(options, has_state):
+def test_c28_opcheck(options, has_state):
     inputs = inputs_for(options, requires_grad=True)
     options = dict(options)
     if has_state:
@@ -42,7 +42,7 @@ def test_opcheck(options, has_state):
     )
 
 
-def test_opcheck_of_the_step():
+def test_c28_opcheck_of_the_step():
     inputs = make_inputs(queries=1, requires_grad=True)
     token = [inputs[name][:, 0].detach().requires_grad_() for name in NAMES[:3]]
     mixture = [inputs[name] for name in NAMES[3:]]
@@ -53,7 +53,7 @@ def test_opcheck_of_the_step():
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["bidirectional", "causal"])
-def test_opcheck_of_forward_and_backward(is_causal):
+def test_c28_opcheck_of_forward_and_backward(is_causal):
     inputs = make_inputs(queries=600)
     none = [None] * 5
     forward = (*inputs.values(), is_causal, *none, True, 1e-6, 0.0, 0)
@@ -86,7 +86,7 @@ def assert_same(actual, expected):
 @pytest.mark.parametrize("has_state", [False, True], ids=["", "state"])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
-def test_compiled_equals_eager(options, dynamic, has_state):
+def test_c28_compiled_equals_eager(options, dynamic, has_state):
     torch.compiler.reset()
     compiled = torch.compile(
         gma_torch.gaussian_mixture_attention, fullgraph=True, dynamic=dynamic, backend="aot_eager"
@@ -97,7 +97,7 @@ def test_compiled_equals_eager(options, dynamic, has_state):
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["bidirectional", "causal"])
-def test_lengths_do_not_recompile(is_causal):
+def test_c28_lengths_do_not_recompile(is_causal):
     torch.compiler.reset()
     compilations = []
 
@@ -116,7 +116,7 @@ def test_lengths_do_not_recompile(is_causal):
     assert len(compilations) == 1
 
 
-def test_inductor():
+def test_c28_inductor():
     torch.compiler.reset()
 
     def block(*tensors):
@@ -136,7 +136,7 @@ def test_inductor():
     assert_same(call(compiled), call(block))
 
 
-def test_the_step_compiles():
+def test_c28_the_step_compiles():
     torch.compiler.reset()
     inputs = make_inputs(queries=1)
     state = make_state(inputs)
@@ -148,19 +148,55 @@ def test_the_step_compiles():
     assert_same([output, *new], [expected_output, *expected])
 
 
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_c28_plain_aten_compiles(dynamic):
+    """The composite and responsibilities: their look at the priors is left out while compiling."""
+    torch.compiler.reset()
+    inputs = make_inputs()
+
+    def function(*tensors):
+        output, state = composite_attention(*tensors, is_causal=True, return_state=True)
+        return [output, *state, gma_torch.responsibilities(tensors[0], *tensors[3:])]
+
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    assert_same(compiled(*inputs.values()), function(*inputs.values()))
+
+
+def assert_same_layout(real, symbolic):
+    assert len(real) == len(symbolic)
+    for a, b in zip(real, symbolic):
+        assert b.is_meta and not a.is_meta
+        assert (a.shape, a.stride(), a.dtype) == (b.shape, b.stride(), b.dtype)
+
+
 @pytest.mark.parametrize("is_causal", [False, True], ids=["bidirectional", "causal"])
-def test_meta_tensors_have_the_real_shapes_and_strides(is_causal):
+@pytest.mark.parametrize("is_transposed", [False, True], ids=["contiguous", "transposed"])
+def test_c28_meta_tensors_have_the_real_shapes_and_strides(is_transposed, is_causal):
     inputs = make_inputs(queries=600, heads=4, key_heads=2)
-    meta = {name: tensor.to("meta") for name, tensor in inputs.items()}
-    results = []
-    for values in (inputs, meta):
-        forward = (*values.values(), is_causal, *[None] * 5, True, 1e-6, 0.0, 0)
-        results.append(torch.ops.gma._attention_forward(*forward))
-    for real, symbolic in zip(*results):
-        assert symbolic.is_meta
-        assert (real.shape, real.stride(), real.dtype) == (
-            symbolic.shape,
-            symbolic.stride(),
-            symbolic.dtype,
+    state = make_state(inputs)
+    if is_transposed:
+        for name in NAMES[:3]:
+            inputs[name] = inputs[name].transpose(1, 2).contiguous().transpose(1, 2)
+    token = [inputs[name][:, 0] for name in NAMES[:3]]
+    mixture = [inputs[name] for name in NAMES[3:]]
+
+    def run(move):
+        tensors = [move(tensor) for tensor in inputs.values()]
+        options = (is_causal, *[None] * 5)
+        outputs = list(torch.ops.gma._attention_forward(*tensors, *options, True, 1e-6, 0.0, 0))
+        *upstream, normalizer, segment_s, segment_z = outputs
+        saved = (normalizer, segment_s, segment_z)
+        gradients = torch.ops.gma._attention_backward(
+            *tensors, *options, 1e-6, 0.0, 0, *saved, *upstream, [True] * 6 + [False]
+        )[:6]
+        attended = torch.ops.gma.gaussian_mixture_attention(
+            *tensors, is_causal=is_causal, return_state=True
         )
-    assert results[0][0].is_contiguous()
+        step = torch.ops.gma.gaussian_mixture_attention_step(
+            *(move(tensor) for tensor in (*token, *mixture, *state))
+        )
+        return [*outputs, *gradients, *attended, *step]
+
+    real = run(lambda tensor: tensor)
+    assert_same_layout(real, run(lambda tensor: tensor.to("meta")))
+    assert real[0].is_contiguous()

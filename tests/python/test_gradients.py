@@ -4,6 +4,7 @@
 import pytest
 import torch
 from support import NAMES, composite_attention, make_inputs, make_state
+from torch.autograd import forward_ad
 
 import gma_torch
 
@@ -59,18 +60,18 @@ def call(attention, options):
 
 @pytest.mark.parametrize("has_state", [False, True], ids=["", "state"])
 @pytest.mark.parametrize("case", CASES)
-def test_gradcheck(case, has_state):
+def test_c25_gradcheck(case, has_state):
     shape, options = CASES[case]
     function = call(gma_torch.gaussian_mixture_attention, options)
     assert torch.autograd.gradcheck(function, leaves(shape, options, has_state))
 
 
-def test_gradcheck_of_the_composite():
+def test_c25_gradcheck_of_the_composite():
     shape, options = CASES["mask_causal"]
     assert torch.autograd.gradcheck(call(composite_attention, options), leaves(shape, options, True))
 
 
-def test_gradients_through_the_final_state_alone():
+def test_c25_gradients_through_the_final_state_alone():
     inputs = make_inputs(queries=4)
     tensors = [inputs[name].requires_grad_() for name in NAMES]
 
@@ -81,7 +82,7 @@ def test_gradients_through_the_final_state_alone():
     assert torch.autograd.gradcheck(function, tensors)
 
 
-def test_gradients_of_a_pass_in_two_parts():
+def test_c25_gradients_of_a_pass_in_two_parts():
     inputs = make_inputs(queries=6)
     tensors = [inputs[name].requires_grad_() for name in NAMES]
 
@@ -102,7 +103,7 @@ def test_gradients_of_a_pass_in_two_parts():
     torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_gradcheck_of_the_step():
+def test_c25_gradcheck_of_the_step():
     inputs = make_inputs(queries=1)
     state = make_state(inputs)
     tensors = [inputs[name].requires_grad_() for name in NAMES] + [t.requires_grad_() for t in state]
@@ -115,7 +116,7 @@ def test_gradcheck_of_the_step():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_gradient_alone_is_the_same(name):
+def test_c25_one_gradient_alone_is_the_same(name):
     def gradient(names):
         inputs = make_inputs(queries=9)
         for each in names:
@@ -127,7 +128,7 @@ def test_one_gradient_alone_is_the_same(name):
     torch.testing.assert_close(gradient([name]), gradient(NAMES), rtol=1e-12, atol=1e-12)
 
 
-def test_second_derivative_is_refused():
+def test_c25_second_derivative_is_refused():
     inputs = make_inputs(requires_grad=True)
     output, _ = gma_torch.gaussian_mixture_attention(**inputs)
     (gradient,) = torch.autograd.grad(output.square().sum(), inputs["query"], create_graph=True)
@@ -136,7 +137,59 @@ def test_second_derivative_is_refused():
         gradient.sum().backward()
 
 
-def test_second_derivative_of_the_composite():
+def dual(inputs, name):
+    return {**inputs, name: forward_ad.make_dual(inputs[name], torch.ones_like(inputs[name]))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forward_mode_is_refused(name):
+    inputs = make_inputs(queries=1)
+    state = make_state(inputs)
+    message = f"expected to be differentiated in reverse mode, got a forward-mode tangent of {name}"
+
+    def refused(operator):
+        return pytest.raises(NotImplementedError, match=f"^{operator}: {message}")
+
+    def attend(tensor):
+        return gma_torch.gaussian_mixture_attention(**{**inputs, name: tensor})[0]
+
+    with refused("gaussian_mixture_attention"):
+        torch.func.jvp(attend, (inputs[name],), (torch.ones_like(inputs[name]),))
+    with forward_ad.dual_level():
+        with refused("gaussian_mixture_attention"):
+            gma_torch.gaussian_mixture_attention(**dual(inputs, name))
+        with refused("gaussian_mixture_attention"), torch.no_grad():
+            composite_attention(*dual(inputs, name).values())
+        with refused("gaussian_mixture_attention_step"):
+            gma_torch.gaussian_mixture_attention_step(**dual(inputs, name), state=state)
+        if name == "means":
+            with refused("responsibilities"):
+                mixture = [dual(inputs, name)[each] for each in NAMES[3:]]
+                gma_torch.responsibilities(inputs["query"], *mixture)
+
+
+@pytest.mark.parametrize("half", ["s", "z"])
+def test_forward_mode_of_the_state_is_refused(half):
+    inputs = make_inputs(queries=1)
+    state = make_state(inputs)
+    with forward_ad.dual_level():
+        tangent = state._replace(**{half: dual(state._asdict(), half)[half]})
+        with pytest.raises(NotImplementedError, match=f"tangent of initial_state.{half}"):
+            gma_torch.gaussian_mixture_attention(**inputs, initial_state=tangent)
+        with pytest.raises(NotImplementedError, match=f"tangent of state.{half}"):
+            gma_torch.gaussian_mixture_attention_step(**inputs, state=tangent)
+
+
+def test_forward_mode_over_reverse_mode_is_refused():
+    inputs = make_inputs(requires_grad=True)
+    output, _ = gma_torch.gaussian_mixture_attention(**inputs)
+    with forward_ad.dual_level():
+        upstream = forward_ad.make_dual(torch.ones_like(output), torch.ones_like(output))
+        with pytest.raises(NotImplementedError, match="tangent of grad_output"):
+            torch.autograd.grad(output, inputs["query"], upstream)
+
+
+def test_c25_second_derivative_of_the_composite():
     inputs = make_inputs(batch=1, queries=3, heads=1, components=2, dim=2, value_dim=2)
     tensors = [inputs[name].requires_grad_() for name in NAMES]
 

@@ -52,7 +52,7 @@ def broadcast(inputs):
 @pytest.mark.parametrize(
     "layout", [fused_slices, heads_first, last_axis_strided, offset_by_one, broadcast]
 )
-def test_strides_of_inputs(layout, is_causal, dtype):
+def test_c24_strides_of_inputs(layout, is_causal, dtype):
     inputs = layout(make_inputs(queries=70, dim=8, value_dim=8, components=6, dtype=dtype))
     before = {name: tensor.clone() for name, tensor in inputs.items()}
     state = make_state(inputs)
@@ -81,7 +81,7 @@ def test_strides_of_inputs(layout, is_causal, dtype):
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["bidirectional", "causal"])
-def test_strides_of_upstream_gradients(is_causal):
+def test_c24_strides_of_upstream_gradients(is_causal):
     inputs = make_inputs(queries=70, value_dim=6)
     leaves = [inputs[name].requires_grad_() for name in NAMES]
 
@@ -118,7 +118,7 @@ def test_strides_of_upstream_gradients(is_causal):
 @pytest.mark.parametrize("dtype", DTYPES, ids=["fp64", "fp32"])
 @pytest.mark.parametrize("is_causal", [False, True], ids=["bidirectional", "causal"])
 @pytest.mark.parametrize("shape", [{"batch": 1, "heads": 1, "queries": 3000}, {"queries": 600}])
-def test_the_same_bits_for_any_number_of_threads(shape, is_causal, dtype):
+def test_c26_the_same_bits_for_any_number_of_threads(shape, is_causal, dtype):
     inputs = make_inputs(**shape, components=12, dim=8, value_dim=8, dtype=dtype)
     leaves = [inputs[name].requires_grad_() for name in NAMES]
     threads = torch.get_num_threads()

@@ -45,6 +45,7 @@ double bigram_bits_per_byte(const ByteNgrams& train, const ByteNgrams& held_out)
       scored += count;
     }
   }
+  if (scored == 0) return unigram_bits_per_byte(train, held_out);
   return bits / static_cast<double>(scored);
 }
 

@@ -33,7 +33,7 @@ class ByteNgrams {
 double unigram_bits_per_byte(const ByteNgrams& train, const ByteNgrams& held_out);
 
 /// The same under p(b | a) = (n(ab) + p(b)) / (n(a.) + 1): pairs, smoothed by the unigram model.
-/// Bytes without a predecessor are left out.
+/// Bytes without a predecessor are left out; where no byte has one, the unigram model decides.
 double bigram_bits_per_byte(const ByteNgrams& train, const ByteNgrams& held_out);
 
 }  // namespace gma::app

@@ -13,6 +13,8 @@
 namespace gma::app {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 LabelledText parse_line(std::string_view line, std::int64_t num_classes) {
   const std::size_t tab = line.find('\t');
   if (tab == std::string_view::npos) throw InvalidArgument("expected label<TAB>text, got no tab");
@@ -37,6 +39,7 @@ LabelledText parse_line(std::string_view line, std::int64_t num_classes) {
 std::vector<LabelledText> parse_labelled(const TextFile& file, std::int64_t num_classes) {
   std::vector<LabelledText> result;
   std::string_view rest = file.text;
+  if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
   for (std::int64_t number = 1; !rest.empty(); ++number) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     std::string_view line = rest.substr(0, end);

@@ -20,7 +20,8 @@ struct LabelledText {
   std::string_view text;  ///< into the TextFile that it was parsed from
 };
 
-/// Parses the lines of `file`; blank lines are skipped and CRLF is accepted. With num_classes > 0
+/// Parses the lines of `file`; blank lines and a byte order mark are skipped and CRLF is accepted.
+/// Labels are whole numbers from 0, which number the classes. With num_classes > 0
 /// labels must be below it. Throws InvalidArgument naming file and line of the first line that
 /// has no tab, an empty text, or a label that is no number or out of range.
 std::vector<LabelledText> parse_labelled(const TextFile& file, std::int64_t num_classes);

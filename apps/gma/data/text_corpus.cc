@@ -52,8 +52,10 @@ TextSplit split_texts(const std::vector<TextFile>& files, double fraction) {
   for (const TextFile& file : files) {
     const std::string_view text = file.text;
     auto cut = static_cast<std::size_t>(static_cast<double>(text.size()) * (1.0 - fraction));
+    // A long last line must not turn nearly all of the text into held-out text.
+    const std::size_t held_out = text.size() - cut;
     if (const std::size_t line = text.rfind('\n', cut);
-        line != std::string_view::npos && line > 0) {
+        line != std::string_view::npos && line > 0 && cut - line <= held_out) {
       cut = line + 1;
     }
     if (cut > 0) split.train.push_back(text.substr(0, cut));
@@ -90,6 +92,7 @@ TextCorpus load_text_corpus(const TextCorpusOptions& options,
   corpus.held_out = tokenize(*corpus.tokenizer, split.held_out);
   corpus.files = static_cast<std::int64_t>(data.files.size() + valid_data.files.size());
   corpus.skipped = data.skipped + valid_data.skipped;
+  corpus.skipped_folders = data.skipped_folders + valid_data.skipped_folders;
   for (const auto* part : {&split.train, &split.held_out}) {
     for (const std::string_view text : *part) corpus.checksum = checksum(text, corpus.checksum);
   }

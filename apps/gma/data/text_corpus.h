@@ -32,8 +32,8 @@ struct TextSplit {
   std::vector<std::string_view> train, held_out;
 };
 
-/// Holds out the last `fraction` of each file, from the start of a line where there is one. Views
-/// into `files`.
+/// Holds out the last `fraction` of each file, from the start of a line if that at most doubles the
+/// part. Views into `files`.
 TextSplit split_texts(const std::vector<TextFile>& files, double fraction);
 
 /// Where the tokenizer comes from.
@@ -52,6 +52,7 @@ struct TextCorpus {
   TokenStream train, held_out;
   std::int64_t files = 0;
   std::int64_t skipped = 0;
+  std::int64_t skipped_folders = 0;
   std::uint32_t checksum = 0;  ///< of all text
 };
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <system_error>
 
 #include "data/utf8.h"
@@ -29,18 +30,24 @@ bool is_skipped_folder(const fs::path& folder) {
          name == "__pycache__" || name == "node_modules" || fs::exists(folder / "log.jsonl");
 }
 
-std::vector<fs::path> files_below(const fs::path& root) {
-  std::vector<fs::path> found;
+struct Listing {
+  std::vector<fs::path> files;
+  std::int64_t skipped_folders = 0;
+};
+
+Listing list_below(const fs::path& root) {
+  Listing found;
   auto entry = fs::recursive_directory_iterator(root);
   for (; entry != fs::recursive_directory_iterator(); ++entry) {
     const fs::path& path = entry->path();
-    if (entry->is_directory()) {
-      if (is_skipped_folder(path)) entry.disable_recursion_pending();
+    if (entry->is_directory() && is_skipped_folder(path)) {
+      ++found.skipped_folders;
+      entry.disable_recursion_pending();
     } else if (entry->is_regular_file() && !path.filename().string().starts_with('.')) {
-      found.push_back(path);
+      found.files.push_back(path);
     }
   }
-  std::sort(found.begin(), found.end());
+  std::sort(found.files.begin(), found.files.end());
   return found;
 }
 
@@ -99,12 +106,16 @@ TextFile read_text_file(const fs::path& path) {
 
 TextFiles read_text_files(const std::vector<std::string>& paths) {
   TextFiles result;
+  std::set<fs::path> known;
   for (const fs::path path : paths) {
     if (!fs::is_directory(path)) {
       result.files.push_back(read_text_file(path));
       continue;
     }
-    for (const fs::path& below : files_below(path)) {
+    const Listing listing = list_below(path);
+    result.skipped_folders += listing.skipped_folders;
+    for (const fs::path& below : listing.files) {
+      if (!known.insert(fs::canonical(below)).second) continue;
       TextFile file{below, read_file(below)};
       if (file.text.empty() || !is_text(file.text)) {
         ++result.skipped;

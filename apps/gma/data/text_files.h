@@ -17,7 +17,8 @@ struct TextFile {
 
 struct TextFiles {
   std::vector<TextFile> files;
-  std::int64_t skipped = 0;  ///< files in folders that are empty or not text
+  std::int64_t skipped = 0;          ///< files in folders that are empty or not text
+  std::int64_t skipped_folders = 0;  ///< see read_text_files()
 };
 
 /// Whether `bytes` look like text: no NUL, and few bytes that are neither UTF-8 nor printable.
@@ -32,7 +33,8 @@ TextFile read_text_file(const std::filesystem::path& path);
 
 /// Reads files as they are named, and folders recursively in the order of their paths. In folders,
 /// empty files and files that are not text are counted and skipped; so are, whole, hidden folders,
-/// build folders and those that hold a training run. Throws InvalidArgument if nothing is left.
+/// build folders and those that hold a training run. A file that several links in folders lead to
+/// is read once. Throws InvalidArgument if nothing is left.
 TextFiles read_text_files(const std::vector<std::string>& paths);
 
 /// CRC-32 of `bytes`, continuing from `previous`: tells whether data is still what it was.

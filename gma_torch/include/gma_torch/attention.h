@@ -33,10 +33,10 @@ struct AttentionOptions {
 
 /// output (B, Tq, Hq, Dv) in query's dtype, and the final state if asked for. Differentiable once
 /// in query, key, value, means, variances, prior_logits and the initial state, through the output
-/// and through the final state; a second derivative is refused. query (B, Tq, Hq, D), key (B, Tk,
-/// Hk, D), value (B, Tk, Hk, Dv) share a dtype; means (Hk, K, D), variances (Hk, K, D), tied
-/// (Hk, 1, D) or spherical (Hk, K, 1), and prior_logits (Hk, K) are float32 (float64 for float64
-/// input). Throws c10::Error (a ValueError or TypeError in Python) naming the argument.
+/// and through the final state; a second derivative and forward mode are refused. query (B, Tq, Hq,
+/// D), key (B, Tk, Hk, D), value (B, Tk, Hk, Dv) share a dtype; means (Hk, K, D), variances (Hk, K,
+/// D), tied (Hk, 1, D) or spherical (Hk, K, 1), and prior_logits (Hk, K) are float32 (float64 for
+/// float64 input). Throws c10::Error (a ValueError or TypeError in Python) naming the argument.
 std::pair<at::Tensor, std::optional<State>> gaussian_mixture_attention(
     const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const at::Tensor& means, const at::Tensor& variances, const at::Tensor& prior_logits,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import torch
@@ -26,16 +27,40 @@ def _check_tensors(**arguments: object) -> None:
     for name, argument in arguments.items():
         if not isinstance(argument, Tensor):
             raise TypeError(f"{name}: expected a Tensor, got {type(argument).__name__}")
+        if argument.is_nested or argument.layout != torch.strided:
+            layout = "a nested one" if argument.is_nested else argument.layout
+            raise ValueError(f"{name}: expected a strided tensor, got {layout}")
 
 
 def _check_optional_tensors(**arguments: object) -> None:
     _check_tensors(**{name: value for name, value in arguments.items() if value is not None})
 
 
+def _check_flags(**arguments: object) -> None:
+    for name, argument in arguments.items():
+        if not isinstance(argument, bool):
+            raise TypeError(f"{name}: expected a bool, got {type(argument).__name__}")
+
+
+def _check_numbers(**arguments: object) -> None:
+    for name, argument in arguments.items():
+        # float and int first: asking an abstract class takes a microsecond.
+        is_number = isinstance(argument, (float, int, Real, torch.SymFloat))
+        if isinstance(argument, bool) or not is_number:
+            raise TypeError(f"{name}: expected a number, got {type(argument).__name__}")
+
+
+def _check_seed(name: str, seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, (int, Integral, torch.SymInt)):
+        raise TypeError(f"{name}: expected an int or None, got {type(seed).__name__}")
+    if not -(2**63) <= seed < 2**63:
+        raise ValueError(f"{name}: expected an int of 64 bits, got {seed}")
+
+
 def _unpack_state(name: str, state: object) -> tuple[Tensor, Tensor]:
     if not isinstance(state, tuple) or len(state) != 2:
         raise TypeError(f"{name}: expected a pair of tensors (S, Z), got {type(state).__name__}")
-    _check_tensors(**{f"{name}[0]": state[0], f"{name}[1]": state[1]})
+    _check_tensors(**{f"{name}.s": state[0], f"{name}.z": state[1]})
     return state
 
 
@@ -81,7 +106,7 @@ def gaussian_mixture_attention(
         return_state: whether to return the state after the last token.
         eps: added to the normaliser.
         dropout_p: probability with which each responsibility is dropped.
-        dropout_seed: what decides which; drawn from torch's generator if None.
+        dropout_seed: what decides which; drawn from torch's CPU generator if None.
 
     Returns:
         The output (B, Tq, Hq, Dv) in query's dtype, and the final state, or None if not asked for.
@@ -89,6 +114,7 @@ def gaussian_mixture_attention(
 
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
+        NotImplementedError: in forward-mode differentiation, and in a second derivative.
     """
     _check_tensors(
         query=query,
@@ -104,8 +130,13 @@ def gaussian_mixture_attention(
     initial_s, initial_z = (
         (None, None) if initial_state is None else _unpack_state("initial_state", initial_state)
     )
-    if dropout_seed is None:
-        dropout_seed = int(torch.randint(2**63 - 1, ())) if dropout_p > 0 else 0
+    _check_flags(is_causal=is_causal, return_state=return_state)
+    _check_numbers(eps=eps, dropout_p=dropout_p)
+    if dropout_seed is not None:
+        _check_seed("dropout_seed", dropout_seed)
+    else:
+        # On the CPU whatever the default device: one generator decides, and a meta one draws none.
+        dropout_seed = int(torch.randint(2**63 - 1, (), device="cpu")) if dropout_p > 0 else 0
     output, s, z = torch.ops.gma.gaussian_mixture_attention(
         query,
         key,
@@ -160,6 +191,7 @@ def gaussian_mixture_attention_step(
         prior_logits=prior_logits,
     )
     s, z = _unpack_state("state", state)
+    _check_numbers(eps=eps)
     has_token_axis = query.dim() == 4
     if has_token_axis:
         for name, tensor in (("query", query), ("key", key), ("value", value)):

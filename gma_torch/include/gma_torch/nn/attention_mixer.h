@@ -41,7 +41,12 @@ class AttentionMixer : public Mixer {
     std::optional<torch::Tensor> padding_mask;
   };
 
-  /// Everything before attend(); for self-attention both sources are one object.
+  /// Throws gma::InvalidArgument unless the tokens are (B, T, hidden_size) of the weights' dtype
+  /// and device, and the mask fits them.
+  void check_source(const char* name, const char* mask_name, const Source& source) const;
+
+  /// Everything before attend(), from sources that have been checked; for self-attention both are
+  /// one object.
   Heads project(const Source& queries, const Source& keys, MixerState* state);
 
   /// The output of every query head, (B, Tq, H, D). state->position still counts the tokens before.

@@ -21,7 +21,8 @@ class GaussianMixtureAttentionImpl : public AttentionMixer {
   explicit GaussianMixtureAttentionImpl(const MixerConfig& config);
 
   /// Replaces the means by routing vectors of the tokens x (B, T, hidden_size), spread by k-means++
-  /// seeding with torch's generator. Throws gma::InvalidArgument for fewer vectors than components.
+  /// seeding with torch's generator. Throws gma::InvalidArgument for fewer vectors than components,
+  /// or vectors that are not finite.
   void initialize_means(const torch::Tensor& x,
                         const std::optional<torch::Tensor>& key_padding_mask = std::nullopt);
 
@@ -39,6 +40,7 @@ class GaussianMixtureAttentionImpl : public AttentionMixer {
   void to(torch::Dtype dtype, bool non_blocking = false) override;
 
  private:
+  std::shared_ptr<torch::nn::Module> make_alike() const override;
   torch::Tensor attend(const Heads& heads, const std::optional<torch::Tensor>& key_padding_mask,
                        MixerState* state) override;
   void extend_initial_state(MixerState& state, std::int64_t batch_size,

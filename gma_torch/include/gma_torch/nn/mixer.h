@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "gma_torch/nn/cloneable_module.h"
+
 namespace gma_torch::nn {
 
 /// Everything a mixer may be built from. One struct for all, so that a config names each option
@@ -59,17 +61,19 @@ struct MixerState {
   void set(std::string_view name, torch::Tensor tensor);
 
   /// Keeps the rows `index` (int64) of every tensor: reordering for beam search, or selecting.
+  /// Throws gma::InvalidArgument for a row that there is not.
   MixerState select(const torch::Tensor& index) const;
   MixerState clone() const;
 };
 
 /// Maps (B, T, hidden_size) to the same shape.
-class Mixer : public torch::nn::Module {
+class Mixer : public CloneableModule {
  public:
   /// key_padding_mask (B, T) bool, true = keep; kept tokens are numbered from 0 whatever the
   /// padding. With a state (causal mixers only), x continues the sequences that the state has seen
   /// and the state moves on past x; a mask is then legal in the first call only, with the padding
-  /// in front. Throws gma::InvalidArgument for anything else.
+  /// in front. Throws gma::InvalidArgument for anything else; whatever is thrown, the state is as
+  /// it was.
   virtual torch::Tensor forward(const torch::Tensor& x,
                                 const std::optional<torch::Tensor>& key_padding_mask = std::nullopt,
                                 MixerState* state = nullptr) = 0;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "gma_torch/nn/cloneable_module.h"
 #include "gma_torch/nn/mixer.h"
 
 namespace gma_torch::nn {
@@ -30,7 +31,7 @@ struct ModelConfig {
 
   /// Throws gma::InvalidArgument naming the first field that is unusable.
   void validate() const;
-  /// JSON text with one key a field; from_json refuses unknown keys and wrong types.
+  /// JSON text with one key a field; from_json refuses unknown and repeated keys and wrong types.
   std::string to_json() const;
   static ModelConfig from_json(const std::string& text);
 };
@@ -43,7 +44,7 @@ struct ModelState {
 };
 
 /// x += drop(mixer(norm(x))); x += drop(mlp(norm(x))).
-class BlockImpl : public torch::nn::Module {
+class BlockImpl : public CloneableModule {
  public:
   explicit BlockImpl(const ModelConfig& config);
   torch::Tensor forward(const torch::Tensor& x,
@@ -52,6 +53,9 @@ class BlockImpl : public torch::nn::Module {
   Mixer& mixer() { return *mixer_; }
 
  private:
+  std::shared_ptr<torch::nn::Module> make_alike() const override;
+
+  ModelConfig config_;
   std::shared_ptr<Mixer> mixer_;
   torch::nn::LayerNorm mixer_norm_{nullptr}, mlp_norm_{nullptr};
   torch::nn::Linear up_{nullptr}, down_{nullptr};
@@ -60,7 +64,9 @@ class BlockImpl : public torch::nn::Module {
 TORCH_MODULE(Block);
 
 /// Embeddings, blocks and the last norm: tokens (B, T) int64 to features (B, T, hidden_size).
-class TransformerImpl : public torch::nn::Module {
+/// Throws gma::InvalidArgument for token ids outside the vocabulary (on the CPU; elsewhere torch
+/// finds them) and whatever Mixer::forward refuses; a state is then as it was.
+class TransformerImpl : public CloneableModule {
  public:
   explicit TransformerImpl(const ModelConfig& config);
   torch::Tensor forward(const torch::Tensor& tokens,
@@ -72,10 +78,11 @@ class TransformerImpl : public torch::nn::Module {
   const std::vector<Block>& blocks() const { return blocks_; }
 
  private:
+  std::shared_ptr<torch::nn::Module> make_alike() const override;
   torch::Tensor embed(const torch::Tensor& tokens, const std::optional<torch::Tensor>& padding_mask,
                       const ModelState* state);
 
-  std::int64_t max_length_;
+  ModelConfig config_;
   torch::nn::Embedding embedding_{nullptr}, positions_{nullptr};
   torch::nn::Dropout dropout_{nullptr};
   std::vector<Block> blocks_;
@@ -84,7 +91,7 @@ class TransformerImpl : public torch::nn::Module {
 TORCH_MODULE(Transformer);
 
 /// tokens (B, T) int64 -> logits (B, T, vocab_size). Needs mixer_config.is_causal.
-class CausalLmImpl : public torch::nn::Module {
+class CausalLmImpl : public CloneableModule {
  public:
   explicit CausalLmImpl(const ModelConfig& config);
   /// padding_mask (B, T) bool, true = keep; beside a state, see Mixer::forward.
@@ -100,6 +107,8 @@ class CausalLmImpl : public torch::nn::Module {
   Transformer& transformer() { return transformer_; }
 
  private:
+  std::shared_ptr<torch::nn::Module> make_alike() const override;
+
   ModelConfig config_;
   Transformer transformer_{nullptr};
   torch::nn::Linear head_{nullptr};  ///< absent where the embedding serves as head
@@ -107,8 +116,8 @@ class CausalLmImpl : public torch::nn::Module {
 TORCH_MODULE(CausalLm);
 
 /// tokens (B, T) int64, padding_mask (B, T) bool, true = keep -> logits (B, num_classes), from the
-/// mean over kept positions.
-class SequenceClassifierImpl : public torch::nn::Module {
+/// mean over kept positions. Throws gma::InvalidArgument for T = 0.
+class SequenceClassifierImpl : public CloneableModule {
  public:
   explicit SequenceClassifierImpl(const ModelConfig& config);
   torch::Tensor forward(const torch::Tensor& tokens,
@@ -117,6 +126,8 @@ class SequenceClassifierImpl : public torch::nn::Module {
   Transformer& transformer() { return transformer_; }
 
  private:
+  std::shared_ptr<torch::nn::Module> make_alike() const override;
+
   ModelConfig config_;
   Transformer transformer_{nullptr};
   torch::nn::Linear head_{nullptr};

@@ -11,6 +11,7 @@ class SoftmaxAttentionImpl : public AttentionMixer {
   explicit SoftmaxAttentionImpl(const MixerConfig& config) : AttentionMixer(config) {}
 
  private:
+  std::shared_ptr<torch::nn::Module> make_alike() const override;
   torch::Tensor attend(const Heads& heads, const std::optional<torch::Tensor>& key_padding_mask,
                        MixerState* state) override;
   void extend_initial_state(MixerState& state, std::int64_t batch_size,
