@@ -41,7 +41,7 @@ def rubbish(tmp_path: Path) -> Path:
             ("train", "lm", "--data", "TEXT", "--tokenizer=bytes", "--tokenizer-model=TEXT"),
             "--tokenizer bytes: expected sentencepiece",
         ),
-        (("train", "lm", "--data", "TEXT", "--max-minutes=inf"), "expected a finite number, got inf"),
+        (("train", "lm", "--data", "TEXT", "--max-minutes=inf"), "a finite number, got inf"),
         (("train", "lm", "--data", "TEXT", "--steps=many"), "--steps"),
         (("train", "lm", "--data", "TEXT", "--steps=1.5"), "--steps"),
         (("train", "lm", "--data", "TEXT", "--dropout=1"), "--dropout: expected at least 0 and"),
@@ -137,8 +137,10 @@ def test_learned_positions_bound_what_is_read(tmp_path: Path, text_file: Path) -
     run = tmp_path / "run"
     gma_ok("train", "lm", "--data", text_file, "--out", run, *TINY, "--learned-positions")
     assert len(gma_ok("generate", run, "--prompt=line", "--greedy")) == 32 - 4 + 1
-    for verb in (("generate", run, "--prompt=line", "--max-tokens=30"),
-                 ("eval", run, "--data", text_file, "--context=33")):
+    for verb in (
+        ("generate", run, "--prompt=line", "--max-tokens=30"),
+        ("eval", run, "--data", text_file, "--context=33"),
+    ):
         assert "at most 32 tokens" in gma_fails(2, *verb)
 
 
