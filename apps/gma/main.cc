@@ -6,9 +6,11 @@
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <csignal>
 #include <cstdio>
+#include <limits>
 #include <new>
 #include <string>
 #include <string_view>
@@ -62,9 +64,18 @@ int run(int argc, char** argv) {
   return 0;
 }
 
+/// Keeps freed memory for the next step, which needs as much again. Given back to the system and
+/// asked for anew, the large tensors of a batch come as zeroed pages each time: a quarter of the
+/// time of `gma eval`, measured with a vocabulary of 2,000.
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();
   std::signal(SIGXFSZ, SIG_IGN);  // a write past a file size limit fails like one to a full disk
   const int code = run(argc, argv);
   if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
