@@ -17,7 +17,7 @@ setup:  ## install the Debian and Python packages that are missing
 build: build/build.ninja  ## build everything into build/
 	@$(BUILD) default
 
-demo: build  ## train a language model on this project's text, evaluate it, generate from it
+demo: build  ## train a language model, evaluate it, generate from it; DATA='a.txt folder' for other text
 	@scripts/demo
 
 test: build  ## run every test; ARGS='-R name' picks some

@@ -4,6 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/range.h"
 
 namespace gma::app {
 
@@ -24,11 +28,31 @@ void add_config_option(CLI::App& command);
 /// --config has for them: `name = value` lines, TOML or INI. Throws CLI::ParseError.
 void apply_config_file(CLI::App& command);
 
+/// Refuses numbers outside `range`, NaN among them.
+CLI::Validator in_range(const Range& range);
+/// Adds a number of that range to a verb.
+template <class T>
+CLI::Option* add_number(CLI::App& command, const std::string& name, T& value, const Range& range,
+                        const std::string& help) {
+  return command.add_option(name, value, help)
+      ->check(in_range(range))
+      ->type_name(std::is_integral_v<T> ? "INT" : "NUMBER")
+      ->capture_default_str();
+}
+
 /// Throws InvalidArgument naming `option` if it was left out.
 void require_option(const CLI::App& command, const std::string& option);
 
 /// 0 keeps torch's choice, one thread a core.
 void set_threads(std::int64_t threads);
+
+/// Tells command_line() how the program was called.
+void set_program(std::string_view name);
+/// A call of this program with these arguments, quoted where a shell needs it.
+std::string command_line(const std::vector<std::string>& arguments);
+
+/// Thrown where an interrupt ended the work and all has been said: the exit code is 130.
+struct Interrupted {};
 
 /// Greatest memory that the process has had, in bytes.
 double peak_memory();

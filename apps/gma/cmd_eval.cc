@@ -3,6 +3,7 @@
 // gma eval.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <memory>
@@ -33,12 +34,23 @@ struct EvalCommand {
   bool json = false;
 };
 
-std::int64_t trained_context(const SavedModel& saved) {
-  const auto found = saved.training_config.find("context");
-  if (found == saved.training_config.end() || !found->is_number_integer() || *found < 1) {
-    throw InvalidArgument("the checkpoint names no context: give --context");
+/// The context that was asked for, or with which the model was trained.
+std::int64_t context_of(const EvalCommand& command, const SavedModel& saved) {
+  std::int64_t context = command.context;
+  if (context == 0) {
+    const auto found = saved.training_config.find("context");
+    if (found == saved.training_config.end() || !found->is_number_integer() || *found < 1) {
+      throw InvalidArgument(fmt::format("{}: names no context: give --context", saved.file));
+    }
+    context = *found;
   }
-  return *found;
+  if (saved.config.learned_positions && context > saved.config.max_length) {
+    throw InvalidArgument(
+        fmt::format("--context {}: the model was trained with --learned-positions and reads at "
+                    "most {} tokens",
+                    context, saved.config.max_length));
+  }
+  return context;
 }
 
 ordered_json evaluate_lm(const EvalCommand& command, const SavedModel& saved) {
@@ -49,9 +61,9 @@ ordered_json evaluate_lm(const EvalCommand& command, const SavedModel& saved) {
   if (stream.tokens.size() < 2)
     throw InvalidArgument("--data: expected at least two tokens of text, got one");
 
-  LmScoreOptions options{
-      .context = command.context, .stride = command.stride, .batch_size = command.batch_size};
-  if (options.context == 0) options.context = trained_context(saved);
+  LmScoreOptions options{.context = context_of(command, saved),
+                         .stride = command.stride,
+                         .batch_size = command.batch_size};
   if (options.stride == 0) options.stride = options.context;
   if (options.stride > options.context) {
     throw InvalidArgument(fmt::format("--stride {}: expected at most the context, {}",
@@ -68,6 +80,7 @@ ordered_json evaluate_lm(const EvalCommand& command, const SavedModel& saved) {
                          {"batch_size", options.batch_size},
                          {"files", files.files.size()},
                          {"skipped_files", files.skipped},
+                         {"skipped_folders", files.skipped_folders},
                          {"tokens", score.tokens},
                          {"bytes", score.bytes},
                          {"loss", score.loss()},
@@ -87,7 +100,11 @@ ordered_json evaluate_classifier(const EvalCommand& command, const SavedModel& s
     const std::vector<LabelledText> more = parse_labelled(file, saved.config.num_classes);
     texts.insert(texts.end(), more.begin(), more.end());
   }
-  const std::int64_t context = command.context > 0 ? command.context : trained_context(saved);
+  if (texts.empty()) {
+    throw InvalidArgument(fmt::format("--data: expected lines of label<TAB>text, found none in {}",
+                                      fmt::join(command.data, ", ")));
+  }
+  const std::int64_t context = context_of(command, saved);
   const LabelledTokens data(texts, *saved.tokenizer, context);
   gma_torch::nn::SequenceClassifier model = make_classifier(saved);
   const ClassifierScore score = *score_classifier(model, data, data.size(), command.batch_size);
@@ -109,10 +126,11 @@ void print(const ordered_json& result) {
   if (result.at("task") == "lm") {
     fmt::print("context, stride  {}, {} tokens\n", result.at("context").get<std::int64_t>(),
                result.at("stride").get<std::int64_t>());
-    fmt::print("scored           {} tokens, {} bytes in {} files ({} skipped)\n",
+    fmt::print("scored           {} tokens, {} bytes in {} files ({} skipped, and {} folders)\n",
                result.at("tokens").get<std::int64_t>(), result.at("bytes").get<std::int64_t>(),
                result.at("files").get<std::int64_t>(),
-               result.at("skipped_files").get<std::int64_t>());
+               result.at("skipped_files").get<std::int64_t>(),
+               result.at("skipped_folders").get<std::int64_t>());
     fmt::print("loss             {:.5f} nats a token\n", number("loss"));
     fmt::print("perplexity       {:.4f} a token\n", number("perplexity"));
     if (result.contains("words")) {
@@ -131,7 +149,6 @@ void print(const ordered_json& result) {
 
 void run(const EvalCommand& command) {
   apply_config_file(*command.app);
-  require_option(*command.app, "checkpoint");
   require_option(*command.app, "--data");
   set_threads(command.threads);
   const SavedModel saved = load_model(command.checkpoint);
@@ -151,30 +168,19 @@ void add_eval_command(CLI::App& root) {
   CLI::App* app = command->app = root.add_subcommand("eval", "Evaluate a checkpoint on files");
   app->add_option("checkpoint", command->checkpoint,
                   "Checkpoint, or folder of a run (its best model)")
+      ->required()
       ->type_name("PATH");
   app->add_option("--data", command->data,
                   "Text files or folders; label<TAB>text files for a classifier")
       ->type_name("PATH");
-  app->add_option("--context", command->context,
-                  "Tokens a window holds (a text, for a classifier); 0: as trained")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("INT")
-      ->capture_default_str();
-  app->add_option(
-         "--stride", command->stride,
-         "Tokens from window to window; the smaller, the more context each has; 0: the context")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("INT")
-      ->capture_default_str();
-  app->add_option("--batch-size", command->batch_size,
-                  "Windows at a time; has no say in the figures")
-      ->check(CLI::PositiveNumber)
-      ->type_name("INT")
-      ->capture_default_str();
-  app->add_option("--threads", command->threads, "Threads; 0: one a core")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("INT")
-      ->capture_default_str();
+  add_number(*app, "--context", command->context, kSizeOr0,
+             "Tokens a window holds (a text, for a classifier); 0: as trained");
+  add_number(
+      *app, "--stride", command->stride, kSizeOr0,
+      "Tokens from window to window; the smaller, the more context each has; 0: the context");
+  add_number(*app, "--batch-size", command->batch_size, kSize,
+             "Windows at a time; has no say in the figures");
+  add_number(*app, "--threads", command->threads, kThreads, "Threads; 0: one a core");
   app->add_flag("--json", command->json, "Print one JSON object");
   add_config_option(*app);
   app->footer("Example: gma eval runs/lm --data wiki.test.tokens --stride 128");

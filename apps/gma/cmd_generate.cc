@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -43,6 +44,22 @@ std::string read_prompt(const GenerateCommand& command) {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
+/// Learned positions end where training did: as many tokens as fit, unless so many were asked for.
+std::int64_t tokens_to_generate(const GenerateCommand& command, const SavedModel& saved,
+                                std::int64_t prompt) {
+  if (!saved.config.learned_positions) return command.max_tokens;
+  // The last token is shown but not read.
+  const std::int64_t most = saved.config.max_length - prompt + 1;
+  const bool was_asked = !command.app->get_option("--max-tokens")->empty();
+  if (most < 1 || (was_asked && command.max_tokens > most)) {
+    throw InvalidArgument(
+        fmt::format("--max-tokens {}: the model was trained with --learned-positions and reads at "
+                    "most {} tokens, of which the prompt takes {}",
+                    command.max_tokens, saved.config.max_length, prompt));
+  }
+  return std::min(command.max_tokens, most);
+}
+
 /// Writes at once, so that a reader sees text as it comes into being.
 void show(std::string_view text) {
   if (text.empty()) return;
@@ -53,7 +70,6 @@ void show(std::string_view text) {
 
 void run(const GenerateCommand& command) {
   apply_config_file(*command.app);
-  require_option(*command.app, "checkpoint");
   set_threads(command.threads);
   const SavedModel saved = load_model(command.checkpoint);
   gma_torch::nn::CausalLm model = make_lm(saved);
@@ -61,13 +77,16 @@ void run(const GenerateCommand& command) {
   const std::string prompt = read_prompt(command);
   // Without a prompt the text begins as if after a line end.
   const std::vector<Token> tokens = tokenizer.encode(prompt.empty() ? "\n" : prompt);
+  const std::int64_t max_tokens = tokens_to_generate(command, saved, std::ssize(tokens));
+  SamplingOptions sampling = command.sampling;
+  sampling.greedy = sampling.greedy || sampling.temperature == 0;
 
   Utf8Stream characters;
   StopFilter filter(command.stop);
   if (command.echo) show(characters.push(prompt));
   const auto begin = std::chrono::steady_clock::now();
   std::int64_t count = 0;
-  generate(model, tokens, command.sampling, command.max_tokens, [&](Token token) {
+  generate(model, tokens, sampling, max_tokens, [&](Token token) {
     ++count;
     show(characters.push(filter.push(tokenizer.bytes_of(token))));
     return !filter.stopped();
@@ -89,20 +108,19 @@ void add_generate_command(CLI::App& root) {
       root.add_subcommand("generate", "Continue a text with a language model");
   app->add_option("checkpoint", command->checkpoint,
                   "Checkpoint, or folder of a run (its best model)")
+      ->required()
       ->type_name("PATH");
 
   constexpr const char* kText = "Text";
   CLI::Option* prompt =
-      app->add_option("--prompt", command->prompt, "Text to continue; without it, standard input")
+      app->add_option("--prompt", command->prompt,
+                      "Text to continue; without it or --prompt-file, standard input")
           ->group(kText);
   app->add_option("--prompt-file", command->prompt_file, "File with the text to continue")
       ->type_name("FILE")
       ->excludes(prompt)
       ->group(kText);
-  app->add_option("--max-tokens", command->max_tokens, "Tokens to generate")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("INT")
-      ->capture_default_str()
+  add_number(*app, "--max-tokens", command->max_tokens, kCountOr0, "Tokens to generate")
       ->group(kText);
   app->add_option("--stop", command->stop, "Text before which to end; may be given several times")
       ->expected(1)
@@ -115,37 +133,19 @@ void add_generate_command(CLI::App& root) {
   SamplingOptions& sampling = command->sampling;
   app->add_flag("--greedy", sampling.greedy, "Take the likeliest token each time")
       ->group(kSampling);
-  app->add_option("--temperature", sampling.temperature, "Below 1: surer; above 1: more varied")
-      ->check(CLI::Range(1e-3, 1e3))
-      ->type_name("NUMBER")
-      ->capture_default_str()
-      ->group(kSampling);
-  app->add_option("--top-k", sampling.top_k, "Draw among the k likeliest; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("INT")
-      ->capture_default_str()
-      ->group(kSampling);
-  app->add_option("--top-p", sampling.top_p,
-                  "Draw among the fewest that hold this probability; 1: all")
-      ->check(CLI::Range(1e-6, 1.0))
-      ->type_name("NUMBER")
-      ->capture_default_str()
-      ->group(kSampling);
-  app->add_option("--repetition-penalty", sampling.repetition_penalty,
-                  "Above 1: tokens that were there before are less likely")
-      ->check(CLI::Range(1e-3, 1e3))
-      ->type_name("NUMBER")
-      ->capture_default_str()
-      ->group(kSampling);
-  app->add_option("--seed", sampling.seed, "Seed of the draws")
-      ->type_name("INT")
-      ->capture_default_str()
-      ->group(kSampling);
-  app->add_option("--threads", command->threads,
-                  "Threads; more than one pays in large models; 0: one a core")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("INT")
-      ->capture_default_str();
+  const auto add = [&](const char* name, auto& value, const Range& range, const char* help) {
+    add_number(*app, name, value, range, help)->group(kSampling);
+  };
+  add("--temperature", sampling.temperature, {.min = 0, .max = 1000},
+      "Below 1: surer; above 1: more varied; 0: as --greedy");
+  add("--top-k", sampling.top_k, kCountOr0, "Draw among the k likeliest; 0: all");
+  add("--top-p", sampling.top_p, {.min = 0, .max = 1, .exclude_min = true},
+      "Draw among the fewest that hold this probability; 1: all");
+  add("--repetition-penalty", sampling.repetition_penalty, {.min = 1e-3, .max = 1000},
+      "Above 1: tokens that were there before are less likely");
+  add("--seed", sampling.seed, kCountOr0, "Seed of the draws");
+  add_number(*app, "--threads", command->threads, kThreads,
+             "Threads; more than one pays in large models; 0: one a core");
   add_config_option(*app);
   app->footer("Example: gma generate runs/lm --prompt 'The ' --temperature 0.8 --top-p 0.95");
   app->callback([command] { run(*command); });

@@ -33,10 +33,20 @@ ordered_json program_info() {
           {"mixers", gma_torch::nn::mixer_names()}};
 }
 
+/// Only a model that can be made of it is one.
+void check_weights(const SavedModel& saved) {
+  if (saved.task == Task::lm) {
+    make_lm(saved);
+  } else {
+    make_classifier(saved);
+  }
+}
+
 ordered_json checkpoint_info(const std::string& path) {
   const std::filesystem::path file = find_checkpoint(path, {kBestCheckpoint, kLastCheckpoint});
   const gma_torch::nn::Checkpoint checkpoint = open_checkpoint(file);
   const SavedModel saved = load_model(file);
+  check_weights(saved);
   std::int64_t parameters = 0;
   for (const auto& [name, tensor] : saved.weights) parameters += tensor.numel();
   ordered_json tensors = ordered_json::object();
@@ -91,6 +101,7 @@ void add_info_command(CLI::App& root) {
                   "Checkpoint, or folder of a run (its best model)")
       ->type_name("PATH");
   app->add_flag("--json", command->json, "Print one JSON object");
+  app->footer("Example: gma info runs/lm");
   app->callback([command] { run(*command); });
 }
 

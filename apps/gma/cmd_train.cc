@@ -12,7 +12,10 @@
 #include "cli.h"
 #include "gma/error.h"
 #include "option_binder.h"
+#include "option_checks.h"
+#include "summary.h"
 #include "train/interrupt.h"
+#include "train/run_folder.h"
 #include "train/trainer.h"
 
 namespace gma::app {
@@ -28,52 +31,51 @@ struct TrainCommand {
   bool overwrite = false;
 };
 
+/// A run to go on with.
+struct EarlierRun {
+  fs::path folder;
+  gma_torch::nn::Checkpoint checkpoint;
+  SavedModel saved;
+  Progress progress;
+};
+
 /// Opens the run to go on with, and completes the config from it.
-gma_torch::nn::Checkpoint open_run(TrainCommand& command, SavedModel& saved, Progress& progress) {
+EarlierRun open_run(TrainCommand& command) {
   const fs::path file = find_checkpoint(command.resume, {kLastCheckpoint});
-  gma_torch::nn::Checkpoint checkpoint = open_checkpoint(file);
+  EarlierRun run{fs::absolute(file).parent_path(), open_checkpoint(file), {}, {}};
   try {
-    saved = from_checkpoint(checkpoint);
-    progress = progress_from_json(saved.progress);
-    if (!is_resumable(checkpoint)) {
+    run.saved = from_checkpoint(run.checkpoint);
+    run.progress = progress_from_json(run.saved.progress);
+    if (!is_resumable(run.checkpoint)) {
       throw InvalidArgument("it holds a model but no optimizer: resume from last.safetensors");
     }
-    if (saved.task != command.config.task) {
-      throw InvalidArgument(fmt::format("the run trains '{}', not '{}'", name_of(saved.task),
+    if (run.saved.task != command.config.task) {
+      throw InvalidArgument(fmt::format("the run trains '{}', not '{}'", name_of(run.saved.task),
                                         name_of(command.config.task)));
     }
-    command.options.complete(command.config,
-                             train_config_from_json(command.config.task, saved.training_config));
+    command.options.complete(
+        command.config, train_config_from_json(command.config.task, run.saved.training_config));
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(fmt::format("{}: {}", file.string(), error.what()));
   }
   // The folder may have been moved since.
-  if (command.options.is_absent("out"))
-    command.config.out = fs::absolute(file).parent_path().string();
-  return checkpoint;
+  if (command.options.is_absent("out")) command.config.out = run.folder.string();
+  return run;
 }
 
-/// Makes the folder, and clears away what a killed run left half-written.
-void prepare_folder(const TrainCommand& command) {
-  const fs::path out = command.config.out;
-  if (command.resume.empty() && !command.overwrite && fs::exists(out / kLastCheckpoint)) {
-    throw InvalidArgument(
-        fmt::format("--out {0}: the folder holds a run already; --resume {0} continues it, "
-                    "--overwrite replaces it",
-                    out.string()));
+fs::path log_in(const fs::path& folder) { return folder / "log.jsonl"; }
+
+/// A run may go on in its own folder; into another it comes like a new one.
+void check_folder(const TrainCommand& command, const RunFolder& folder, bool is_own) {
+  const std::string& out = command.config.out;
+  if (is_own && command.overwrite) {
+    throw InvalidArgument("--overwrite: --resume goes on with the run that the folder holds");
   }
-  try {
-    fs::create_directories(out);
-    if (command.resume.empty()) {
-      for (const std::string_view name : {kBestCheckpoint, kLastCheckpoint}) fs::remove(out / name);
-    }
-    for (const auto& entry : fs::directory_iterator(out)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with('.') && name.ends_with(".safetensors.tmp")) fs::remove(entry.path());
-    }
-  } catch (const fs::filesystem_error& error) {
-    throw InvalidArgument(fmt::format("--out {}: {}", out.string(), error.code().message()));
-  }
+  if (is_own || command.overwrite || !folder.holds_run()) return;
+  throw InvalidArgument(
+      fmt::format("--out {}: the folder holds a run already; `{}` continues it, --overwrite "
+                  "replaces it",
+                  out, command_line({"train", name_of(command.config.task), "--resume", out})));
 }
 
 void make_absolute(std::vector<std::string>& paths) {
@@ -88,6 +90,10 @@ struct LoadedTask {
   std::uint32_t checksum = 0;
 };
 
+std::string describe(const Tokenizer& tokenizer) {
+  return fmt::format("tokenizer {}, vocabulary {}", tokenizer.kind(), tokenizer.vocab_size());
+}
+
 LoadedTask load_task(const TrainConfig& config, std::shared_ptr<const Tokenizer> tokenizer,
                      Console& console) {
   LoadedTask loaded;
@@ -101,10 +107,17 @@ LoadedTask load_task(const TrainConfig& config, std::shared_ptr<const Tokenizer>
         std::move(tokenizer)));
     const TextCorpus& corpus = *loaded.text;
     loaded.checksum = corpus.checksum;
-    console.line(
-        fmt::format("Data: {} files ({} skipped), {} tokens to train on, {} held out, tokenizer {}",
-                    corpus.files, corpus.skipped, count(corpus.train.tokens.size()),
-                    count(corpus.held_out.tokens.size()), corpus.tokenizer->kind()));
+    console.line(fmt::format(
+        "Data: {} files ({} skipped, and {} folders), {} tokens to train on, "
+        "{} held out, {}",
+        corpus.files, corpus.skipped, corpus.skipped_folders, count(corpus.train.tokens.size()),
+        count(corpus.held_out.tokens.size()), describe(*corpus.tokenizer)));
+    if (std::ssize(corpus.train.tokens) <= config.context) {
+      console.line(
+          fmt::format("note: the text to train on is shorter than --context {}: its {} "
+                      "tokens are one sequence",
+                      config.context, corpus.train.tokens.size()));
+    }
     torch::manual_seed(static_cast<std::uint64_t>(config.seed));
     loaded.task = make_lm_task(config, corpus);
   } else {
@@ -112,9 +125,9 @@ LoadedTask load_task(const TrainConfig& config, std::shared_ptr<const Tokenizer>
         std::make_unique<LabelledCorpus>(load_labelled_corpus(config, std::move(tokenizer)));
     const LabelledCorpus& corpus = *loaded.labelled;
     loaded.checksum = corpus.checksum;
-    console.line(fmt::format("Data: {} texts to train on, {} held out, {} classes, tokenizer {}",
+    console.line(fmt::format("Data: {} texts to train on, {} held out, {} classes, {}",
                              corpus.train.size(), corpus.held_out.size(), corpus.num_classes,
-                             corpus.tokenizer->kind()));
+                             describe(*corpus.tokenizer)));
     torch::manual_seed(static_cast<std::uint64_t>(config.seed));
     loaded.task = make_classify_task(config, corpus);
   }
@@ -129,81 +142,77 @@ void describe_model(const TrainConfig& config, TrainTask& task, Console& console
       config.mixer == "gma" ? fmt::format(" with {} components", config.components) : ""));
 }
 
+/// Puts the best model in place of the last; says which step it is of.
+std::int64_t load_best(const TrainConfig& config, TrainTask& task, const Progress& progress,
+                       Console& console) {
+  try {
+    const SavedModel best = load_model(fs::path(config.out) / kBestCheckpoint);
+    gma_torch::nn::load_state_dict(task.model(), best.weights);
+    return progress_from_json(best.progress).step;
+  } catch (const InvalidArgument& error) {
+    console.line(fmt::format("note: {}: the last model is evaluated instead", error.what()));
+    return progress.step;
+  }
+}
+
 /// Figures of the best model on all held-out data, on the console and in the log.
 void conclude(const TrainConfig& config, const LoadedTask& loaded, const Trainer& trainer,
               Console& console, RunLog& log) {
-  const fs::path best = fs::path(config.out) / kBestCheckpoint;
-  gma_torch::nn::load_state_dict(loaded.task->model(), load_model(best).weights);
+  const Progress& progress = trainer.progress();
+  const std::int64_t best_step = load_best(config, *loaded.task, progress, console);
   console.status("evaluating the best model on all held-out data");
   const auto metrics = loaded.task->validate(0, InterruptGuard::requested);
-  if (!metrics) return;
+  if (!metrics) {
+    console.line(
+        "Stopped during the closing evaluation; the training is done and saved. To have "
+        "the evaluation:");
+    console.line("  " + command_line({"train", name_of(config.task), "--resume", config.out}));
+    throw Interrupted();
+  }
 
-  const Progress& progress = trainer.progress();
-  nlohmann::ordered_json record = {{"step", progress.step}, {"best_step", progress.best_step}};
+  nlohmann::ordered_json record = {{"step", progress.step}, {"best_step", best_step}};
   record.update(nlohmann::ordered_json(nlohmann::json(*metrics)));
-  std::string figures = fmt::format("loss {:.4f}", metrics->loss);
-  if (metrics->accuracy)
-    figures = fmt::format("accuracy {:.2f}%, {}", 100.0 * *metrics->accuracy, figures);
-  if (metrics->bits_per_byte) {
+  if (loaded.text) {
     const TextCorpus& corpus = *loaded.text;
-    const double unigram = unigram_bits_per_byte(corpus.train.ngrams, corpus.held_out.ngrams);
-    const double bigram = bigram_bits_per_byte(corpus.train.ngrams, corpus.held_out.ngrams);
-    figures = fmt::format("{:.3f} bits per byte (unigram model {:.3f}, bigram model {:.3f}), {}",
-                          *metrics->bits_per_byte, unigram, bigram, figures);
-    record["unigram_bits_per_byte"] = unigram;
-    record["bigram_bits_per_byte"] = bigram;
+    record["unigram_bits_per_byte"] =
+        unigram_bits_per_byte(corpus.train.ngrams, corpus.held_out.ngrams);
+    record["bigram_bits_per_byte"] =
+        bigram_bits_per_byte(corpus.train.ngrams, corpus.held_out.ngrams);
   }
   record["tokens"] = progress.tokens;
   record["tokens_per_second"] = trainer.tokens_per_second();
   record["peak_memory_bytes"] = peak_memory();
   record["seconds"] = progress.seconds;
   log.write("final", record);
-
-  const bool is_lm = config.task == Task::lm;
   console.line("");
-  console.line(fmt::format("Held out:   {}", figures));
-  console.line(fmt::format("Best model: step {} of {}, in {}", progress.best_step, progress.step,
-                           best.string()));
-  console.line(fmt::format("Speed:      {} tokens/s; {} tokens in {}; peak memory {}",
-                           human_count(trainer.tokens_per_second()),
-                           human_count(static_cast<double>(progress.tokens)),
-                           human_duration(progress.seconds), human_bytes(peak_memory())));
-  console.line("Try next:");
-  if (is_lm) console.line(fmt::format("  gma generate {} --prompt 'The '", config.out));
-  console.line(fmt::format("  gma eval {} --data FILE", config.out));
-  console.line(fmt::format("  gma train {} --resume {} --steps {}", name_of(config.task),
-                           config.out, 2 * config.steps));
+  for (const std::string& line : summary(config, progress, record)) console.line(line);
 }
 
-void check_config(const TrainCommand& command) {
-  if (command.config.data.empty()) throw InvalidArgument("--data is required");
-  // Before any data is read: what the data adds, vocabulary and classes, is known to be usable.
-  model_config(command.config, /*vocab_size=*/256, command.config.task == Task::lm ? 0 : 2)
-      .validate();
+/// Says what a run reached that has ended; false if it has not ended, or its end was not recorded.
+bool recall_end(const TrainConfig& config, const Progress& progress, Console& console) {
+  if (!is_complete(config, progress) || !fs::exists(fs::path(config.out) / kBestCheckpoint)) {
+    return false;
+  }
+  const auto record = RunLog::final_record(log_in(config.out));
+  if (!record || record->value("step", std::int64_t{-1}) != progress.step) return false;
+  console.line(fmt::format("The run is complete, at step {} of {}: nothing is left to do",
+                           progress.step, config.steps));
+  for (const std::string& line : summary(config, progress, *record)) console.line(line);
+  return true;
 }
 
-void run(TrainCommand& command) {
-  apply_config_file(*command.app);
-  SavedModel saved;
-  Progress progress;
-  gma_torch::nn::Checkpoint checkpoint;
-  if (!command.resume.empty()) checkpoint = open_run(command, saved, progress);
-  TrainConfig& config = command.config;
-  make_absolute(config.data);
-  make_absolute(config.valid_data);
-  check_config(command);
-  set_threads(config.threads);
-
-  Console console;
-  const LoadedTask loaded = load_task(config, saved.tokenizer, console);
+void train(const TrainConfig& config, std::optional<EarlierRun> earlier, Console& console) {
+  const LoadedTask loaded =
+      load_task(config, earlier ? earlier->saved.tokenizer : nullptr, console);
   describe_model(config, *loaded.task, console);
-  prepare_folder(command);
-  RunLog log(fs::path(config.out) / "log.jsonl", command.resume.empty() ? -1 : progress.step);
+  RunLog log(log_in(config.out), earlier ? std::optional(RunLog::Earlier{log_in(earlier->folder),
+                                                                         earlier->progress.step})
+                                         : std::nullopt);
   Trainer trainer(config, *loaded.task, console, log, loaded.checksum);
-  if (!command.resume.empty()) {
-    trainer.resume(checkpoint);
-    checkpoint = {};
-    console.line(fmt::format("Resuming at step {} of {}", progress.step, config.steps));
+  if (earlier) {
+    trainer.resume(earlier->checkpoint, earlier->folder);
+    console.line(fmt::format("Resuming at step {} of {}", earlier->progress.step, config.steps));
+    earlier.reset();
   } else {
     log.write("config", {{"options", to_json(config)},
                          {"parameters", gma_torch::nn::count_parameters(loaded.task->model())}});
@@ -214,13 +223,33 @@ void run(TrainCommand& command) {
   if (outcome == Outcome::interrupted) {
     console.line(
         fmt::format("Stopped after step {}; all is saved. To go on:", trainer.progress().step));
-    console.line(fmt::format("  gma train {} --resume {}", name_of(config.task), config.out));
-    return;
+    console.line("  " + resume_command(config, trainer.progress()));
+    throw Interrupted();
   }
   if (outcome == Outcome::no_improvement) {
     console.line(fmt::format("No better validation in {} of them: stopped early", config.patience));
   }
   conclude(config, loaded, trainer, console, log);
+}
+
+void run(TrainCommand& command) {
+  apply_config_file(*command.app);
+  std::optional<EarlierRun> earlier;
+  if (!command.resume.empty()) earlier = open_run(command);
+  TrainConfig& config = command.config;
+  make_absolute(config.data);
+  make_absolute(config.valid_data);
+  check_options(command.options, config);
+  if (!config.tokenizer_model.empty()) config.tokenizer = "sentencepiece";
+  set_threads(config.threads);
+
+  const RunFolder folder(config.out);
+  const bool is_own = earlier && fs::equivalent(earlier->folder, config.out);
+  check_folder(command, folder, is_own);
+  Console console;
+  for (const std::string& note : notes_on_options(command.options, config)) console.line(note);
+  if (is_own && recall_end(config, earlier->progress, console)) return;
+  train(config, std::move(earlier), console);
 }
 
 void add_task(CLI::App& train, Task task, const std::string& description,
@@ -235,14 +264,17 @@ void add_task(CLI::App& train, Task task, const std::string& description,
   command->options.at("mixer").check(CLI::IsMember(gma_torch::nn::mixer_names()));
   command->app
       ->add_option("--resume", command->resume,
-                   "Go on with the run in this folder; its options hold unless given anew")
+                   "Go on with the run in this folder, there or in --out; its options hold unless "
+                   "given anew")
       ->type_name("PATH")
       ->group("Run");
   command->app->add_flag("--overwrite", command->overwrite, "Replace a run that --out holds")
       ->group("Run");
   add_config_option(*command->app);
   command->app->footer(
-      "Ctrl-C ends the step, saves and says how to go on; a second one ends at once.\nExample: " +
+      "Ctrl-C ends the step, saves and says how to go on, with exit code 130; a second one ends at "
+      "once.\nA resumed run has the same bits as if it had not stopped, on the same number of "
+      "threads and without --max-minutes.\nExample: " +
       example);
   command->app->callback([command] { run(*command); });
 }
@@ -255,7 +287,7 @@ void add_train_command(CLI::App& root) {
     if (train->get_subcommands().empty()) throw InvalidArgument("train: expected lm or classify");
   });
   add_task(*train, Task::lm, "Train a causal language model on text",
-           "gma train lm --data README.md docs src --out runs/demo --steps 500");
+           "gma train lm --data README.md docs src --out runs/lm --steps 500");
   add_task(*train, Task::classify, "Train a classifier on lines of label<TAB>text",
            "gma train classify --data train.tsv.gz --valid-data test.tsv.gz --out runs/classify");
 }

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "cli.h"
 #include "gma/error.h"
 #include "train/config.h"
 
@@ -59,30 +60,8 @@ class OptionBinder {
     } else if constexpr (std::is_same_v<T, std::string>) {
       return command.add_option("--" + name, field, info.help)->capture_default_str();
     } else {
-      CLI::Option* option =
-          command.add_option("--" + name, field, info.help)->capture_default_str();
-      option->check(in_range(info.range));
-      return option->type_name(std::is_integral_v<T> ? "INT" : "NUMBER");
+      return add_number(command, "--" + name, field, info.range, info.help);
     }
-  }
-
-  static CLI::Validator in_range(const Range& range) {
-    return {[range](std::string& text) -> std::string {
-              double value = 0.0;
-              if (!CLI::detail::lexical_cast(text, value))
-                return "expected a number, got '" + text + "'";
-              return range.contains(value) ? std::string()
-                                           : fmt::format("{}, got {}", describe(range), text);
-            },
-            ""};
-  }
-
-  static std::string describe(const Range& range) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    const std::string low =
-        fmt::format("expected {} {}", range.exclude_min ? "more than" : "at least", range.min);
-    if (range.max == kInfinity) return low;
-    return fmt::format("{} and {} {}", low, range.exclude_max ? "less than" : "at most", range.max);
   }
 
   static constexpr int kMaxPaths = 1 << 20;

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TINY, command, gma_fails
-from safetensors.numpy import save_file
+from conftest import TINY, command, gma_fails, gma_ok
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 
 @pytest.fixture
@@ -30,7 +31,17 @@ def rubbish(tmp_path: Path) -> Path:
         (("train", "lm", "--data", "TEXT", "--no-such-flag"), "--no-such-flag"),
         (("train", "lm", "--data", "/none/such"), "/none/such: no such file"),
         (("train", "lm", "--data", "TEXT", "--components=0"), "--components: expected at least 1"),
-        (("train", "lm", "--data", "TEXT", "--heads=3", "--hidden-size=16"), "3"),
+        (
+            ("train", "lm", "--data", "TEXT", "--heads=3", "--hidden-size=16"),
+            "--heads 3: expected a divisor of --hidden-size, 16",
+        ),
+        (("train", "lm", "--data", "TEXT", "--heads=16", "--hidden-size=16"), "--rotary"),
+        (("train", "lm", "--data", "TEXT", "--key-value-heads=3"), "--key-value-heads 3"),
+        (
+            ("train", "lm", "--data", "TEXT", "--tokenizer=bytes", "--tokenizer-model=TEXT"),
+            "--tokenizer bytes: expected sentencepiece",
+        ),
+        (("train", "lm", "--data", "TEXT", "--max-minutes=inf"), "a finite number, got inf"),
         (("train", "lm", "--data", "TEXT", "--steps=many"), "--steps"),
         (("train", "lm", "--data", "TEXT", "--steps=1.5"), "--steps"),
         (("train", "lm", "--data", "TEXT", "--dropout=1"), "--dropout: expected at least 0 and"),
@@ -46,7 +57,13 @@ def rubbish(tmp_path: Path) -> Path:
         (("eval", "RUN"), "--data is required"),
         (("eval", "/none/such", "--data", "TEXT"), "/none/such"),
         (("eval", "RUN", "--data", "TEXT", "--batch-size=0"), "--batch-size"),
-        (("generate", "RUN", "--temperature=0"), "--temperature"),
+        (("generate", "RUN", "--temperature=-1"), "--temperature: expected at least 0"),
+        (("generate", "RUN", "--temperature=nan"), "--temperature: expected a finite number"),
+        (("generate", "RUN", "--top-p=nan"), "--top-p: expected a finite number"),
+        (("generate", "RUN", "--repetition-penalty=nan"), "--repetition-penalty"),
+        (("generate", "RUN", "--seed=-1"), "--seed: expected at least 0"),
+        (("generate", "RUN", "--seed=99999999999999999999"), "--seed: expected at least 0"),
+        (("generate", "RUN", "--threads=100000"), "--threads: expected at least 0 and at most"),
         (("generate", "RUN", "--top-p=1.5"), "--top-p"),
         (("generate", "RUN", "--prompt-file", "/none/such"), "/none/such"),
         (("info", "/none/such"), "/none/such"),
@@ -59,6 +76,26 @@ def test_wrong_usage(
     args = tuple(places.get(arg, arg) for arg in args)
     assert message in gma_fails(2, *args, cwd=tmp_path)
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("steps = 3\ndata = [\"a\",\n  \"b\"\n", "run.toml:2: the list is not closed"),
+        ("# a comment\nsteps = many\n", "run.toml:2: 'steps': "),
+        ("steps = [1, 2]\n", "run.toml:1: 'steps': expected one value, got 2"),
+        ("steps = 1\nlr = 1\nsteps = 2\n", "'steps': is given twice"),
+        ("[train]\nsteps = 1\n", "got a section"),
+        ("checkpoint = x\n", "run.toml:1: 'checkpoint': "),
+    ],
+)
+def test_config_files_are_refused_with_their_line(
+    text: str, message: str, text_file: Path, lm_run: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(text)
+    verb = ("eval", lm_run) if "checkpoint" in text else ("train", "lm")
+    assert message in gma_fails(2, *verb, "--data", text_file, "--config", config, cwd=tmp_path)
 
 
 def test_unusable_data(tmp_path: Path, rubbish: Path) -> None:
@@ -88,6 +125,23 @@ def test_wrong_labels_name_the_line(line: str, tmp_path: Path) -> None:
         *(2, "train", "classify", "--data", file, "--num-classes=2", "--out", tmp_path / "run"),
     )
     assert "texts.tsv:2: " in message
+
+
+def test_labels_without_lines_are_refused(tmp_path: Path, classify_run: Path) -> None:
+    file = tmp_path / "blank.tsv"
+    file.write_text("\n\n")
+    assert "found none in" in gma_fails(2, "eval", classify_run, "--data", file)
+
+
+def test_learned_positions_bound_what_is_read(tmp_path: Path, text_file: Path) -> None:
+    run = tmp_path / "run"
+    gma_ok("train", "lm", "--data", text_file, "--out", run, *TINY, "--learned-positions")
+    assert len(gma_ok("generate", run, "--prompt=line", "--greedy")) == 32 - 4 + 1
+    for verb in (
+        ("generate", run, "--prompt=line", "--max-tokens=30"),
+        ("eval", run, "--data", text_file, "--context=33"),
+    ):
+        assert "at most 32 tokens" in gma_fails(2, *verb)
 
 
 def test_rubbish_is_no_checkpoint(tmp_path: Path, rubbish: Path, lm_run: Path) -> None:
@@ -120,6 +174,31 @@ def test_a_damaged_checkpoint_never_crashes(tmp_path: Path, lm_run: Path) -> Non
         )
         assert result.returncode in (0, 1, 2), result.stderr
         assert len(result.stderr.splitlines()) == (result.returncode != 0)
+
+
+def test_damage_among_the_weights_is_found(tmp_path: Path, lm_run: Path) -> None:
+    bytes_ = bytearray((lm_run / "best.safetensors").read_bytes())
+    bytes_[-100] ^= 1
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(bytes_)
+    for verb in (("info", damaged), ("generate", damaged), ("train", "lm", "--resume", damaged)):
+        assert "damaged: the tensor data has the CRC-32" in gma_fails(2, *verb)
+
+
+def test_weights_must_fit_the_config(tmp_path: Path, lm_run: Path) -> None:
+    tensors = load_file(lm_run / "best.safetensors")
+    with safe_open(lm_run / "best.safetensors", "np") as file:
+        metadata = file.metadata()
+    metadata.pop("crc32")
+    name = next(name for name in tensors if name.startswith("model."))
+    whole = tmp_path / "whole"
+    save_file(tensors, whole, metadata)
+    assert "parameters" in gma_ok("info", whole), "other programs may write checkpoints"
+    tensors.pop(name)
+    less = tmp_path / "less"
+    save_file(tensors, less, metadata)
+    message = gma_fails(2, "info", less)
+    assert str(less) in message and name.removeprefix("model.") in message
 
 
 def test_a_full_disk_is_a_failure(tmp_path: Path, text_file: Path, lm_run: Path) -> None:

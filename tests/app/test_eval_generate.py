@@ -41,6 +41,7 @@ def test_generation_is_reproducible(lm_run: Path) -> None:
     assert text("--seed=1") != text("--seed=2")
     greedy = text("--greedy")
     assert greedy == text("--top-k=1") == text("--top-p=1e-6") == text("--temperature=0.001")
+    assert greedy == text("--temperature=0")
     assert text("--greedy", "--repetition-penalty=5") != greedy
     assert text("--greedy", "--echo") == "line " + greedy
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TINY, command, gma, gma_fails, gma_ok, log_records
+from conftest import BINARY, TINY, command, gma, gma_fails, gma_ok, log_records
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
@@ -76,7 +76,7 @@ def test_the_summary_says_what_was_reached(tmp_path: Path, text_file: Path) -> N
     out = gma_ok("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY)
     for words in ("bits per byte", "unigram model", "bigram model", "tokens/s", "peak memory"):
         assert words in out
-    assert f"gma generate {tmp_path / 'run'}" in out
+    assert f"{BINARY} generate {tmp_path / 'run'} --prompt 'The '" in out
     assert "\r" not in out and "\x1b" not in out, "plain lines where there is no terminal"
 
 
@@ -146,8 +146,8 @@ def test_interrupt_saves_and_resume_gives_the_same_bits(tmp_path: Path, text_fil
     wait_for_step(stopped, 20, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert f"gma train lm --resume {stopped}" in out
+    assert process.returncode == 130, err
+    assert f"{BINARY} train lm --resume {stopped}" in out
     assert 0 < json.loads(metadata(stopped / "last.safetensors")["progress"])["step"] < 200
 
     gma_ok("train", "lm", "--resume", stopped)
@@ -169,18 +169,82 @@ def test_a_run_can_be_lengthened_but_not_reshaped(tmp_path: Path, text_file: Pat
     assert json.loads(metadata(run / "last.safetensors")["progress"])["step"] == 2
 
 
+def test_a_run_goes_on_in_another_folder(tmp_path: Path, text_file: Path, lm_run: Path) -> None:
+    first, other = tmp_path / "first", tmp_path / "a folder"
+    gma_ok("train", "lm", "--data", text_file, "--out", first, *TINY, "--steps=10")
+    gma_ok("train", "lm", "--data", text_file, "--out", other, *TINY, "--steps=2", "--seed=9")
+    resume = ("train", "lm", "--resume", first, "--steps=20", "--out", other)
+    assert "holds a run already" in gma_fails(2, *resume)
+    assert json.loads(metadata(other / "last.safetensors")["progress"])["step"] == 2
+    out = gma_ok(*resume, "--overwrite")
+    assert f"--resume '{other}' --steps 40" in out, "can be pasted into a shell"
+    assert json.loads(metadata(other / "last.safetensors")["progress"])["step"] == 20
+    assert len(log_records(other, "config")) == 1
+    assert [r["step"] for r in log_records(other, "train")] == [1, 5, 10, 15, 20]
+    assert len(log_records(first, "final")) == 1, "the run that was gone on from stays"
+
+
+def test_a_run_without_its_best_model_goes_on(tmp_path: Path, text_file: Path) -> None:
+    run = tmp_path / "run"
+    gma_ok("train", "lm", "--data", text_file, "--out", run, *TINY)
+    (run / "best.safetensors").unlink()
+    out = gma_ok("train", "lm", "--resume", run)
+    assert "best.safetensors is not there" in out and "Best model: step 20 of 20" in out
+    assert (run / "best.safetensors").exists()
+
+
+def test_a_complete_run_is_left_as_it_is(tmp_path: Path, text_file: Path) -> None:
+    run = tmp_path / "run"
+    first = gma_ok("train", "lm", "--data", text_file, "--out", run, *TINY, "--max-minutes=5")
+    before = [(run / name).read_bytes() for name in ("log.jsonl", "last.safetensors")]
+    again = gma_ok("train", "lm", "--resume", run)
+    assert "at step 20 of 20: nothing is left to do" in again
+    assert [(run / name).read_bytes() for name in ("log.jsonl", "last.safetensors")] == before
+    figures = next(line for line in first.splitlines() if line.startswith("Held out:"))
+    assert figures in again
+    assert "--steps 40 --max-minutes 10" in again, "a hint that does not end at once"
+    assert "--overwrite" in gma_fails(2, "train", "lm", "--resume", run, "--overwrite")
+
+
+def test_options_without_effect_are_noted(tmp_path: Path, text_file: Path) -> None:
+    out = gma_ok(
+        *("train", "lm", "--data", text_file, "--valid-data", text_file, *TINY, "--steps=1"),
+        *("--out", tmp_path / "run", "--mixer=softmax", "--vocab-size=300", "--context=20000"),
+        *("--valid-fraction=0.1", "--batch-size=1"),
+    )
+    for option in ("--components", "--vocab-size", "--valid-fraction"):
+        assert f"note: {option} has no effect with " in out
+    assert "shorter than --context 20000" in out and "vocabulary 256" in out
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path, text_file: Path) -> None:
+    options = ("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY)
+    first = start(*options, "--steps=100000")
+    wait_for_step(tmp_path / "run", 1, first)
+    assert "another run is going on" in gma_fails(2, *options, "--overwrite")
+    first.kill()
+    first.communicate()
+
+
+def test_other_threads_are_noted(tmp_path: Path, text_file: Path) -> None:
+    run = tmp_path / "run"
+    gma_ok("train", "lm", "--data", text_file, "--out", run, *TINY, "--steps=2")
+    out = gma_ok("train", "lm", "--resume", run, "--steps=3", "--threads=2")
+    assert "note: 2 threads instead of 1" in out
+
+
 def test_a_second_interrupt_ends_at_once(tmp_path: Path, text_file: Path) -> None:
-    # One step of this takes minutes.
+    # One batch of this takes seconds, and between batches an interrupt would be noticed.
     process = start(
         *("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY),
-        *("--steps=5", "--grad-accum=1000000"),
+        *("--steps=5", "--batch-size=2000", "--layers=8"),
     )
     deadline = time.monotonic() + 60
     while not (tmp_path / "run" / "last.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(1)  # from the first save into the step
+    time.sleep(0.5)  # from the first save into the step
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    time.sleep(0.1)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) == 130

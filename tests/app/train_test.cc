@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <set>
 
 #include "gma/error.h"
@@ -15,6 +16,7 @@
 #include "train/console.h"
 #include "train/optimizer.h"
 #include "train/run_log.h"
+#include "train/task.h"
 
 namespace gma::app {
 namespace {
@@ -38,6 +40,30 @@ TEST(TrainConfig, RefusesJsonThatLacksAnOption) {
   EXPECT_REFUSED(train_config_from_json(Task::lm, json), InvalidArgument, "'steps'");
   json.erase("steps");
   EXPECT_REFUSED(train_config_from_json(Task::lm, json), InvalidArgument, "'steps'");
+}
+
+TEST(TrainConfig, RefusesJsonOutOfRange) {
+  nlohmann::json json = to_json(tiny_config());
+  json["lr"] = -1.0;
+  EXPECT_REFUSED(train_config_from_json(Task::lm, json), InvalidArgument,
+                 "'lr': expected more than 0, got -1");
+}
+
+TEST(Range, NamesItsBoundsAndRefusesWhatIsNotFinite) {
+  EXPECT_EQ(describe(kProbability), "expected at least 0 and less than 1");
+  EXPECT_EQ(describe(kCount), "expected at least 1 and at most 1000000000000000");
+  EXPECT_FALSE(kAtLeast0.contains(std::numeric_limits<double>::infinity()));
+  EXPECT_FALSE(kAtLeast0.contains(std::numeric_limits<double>::quiet_NaN()));
+}
+
+TEST(Metrics, TiesOfAccuracyAreBrokenByLoss) {
+  const auto metrics = [](double accuracy, double loss) {
+    return Metrics{loss, std::nullopt, accuracy};
+  };
+  EXPECT_TRUE(metrics(0.6, 2.0).is_better_than(metrics(0.5, 1.0)));
+  EXPECT_TRUE(metrics(0.5, 1.0).is_better_than(metrics(0.5, 2.0)));
+  EXPECT_FALSE(metrics(0.5, 1.0).is_better_than(metrics(0.5, 1.0)));
+  EXPECT_TRUE((Metrics{1.0, {}, {}}.is_better_than(Metrics{2.0, {}, {}})));
 }
 
 TEST(LearningRate, WarmsUpAndFallsToItsFloor) {
@@ -131,6 +157,22 @@ TEST(Optimizer, ClipsAndReportsTheNorm) {
   EXPECT_NEAR(std::sqrt(norm) / (1.0 - config.beta1), 0.5, 1e-3);
 }
 
+TEST(Optimizer, LeavesTheModelAloneWhereTheGradientIsNotFinite) {
+  gma_torch::nn::CausalLm model = tiny_lm();
+  Optimizer optimizer(*model, tiny_config());
+  std::map<std::string, torch::Tensor> before;
+  for (const auto& item : model->named_parameters()) {
+    before[item.key()] = item.value().detach().clone();
+    item.value().mutable_grad() = torch::ones_like(item.value());
+  }
+  model->parameters()[0].mutable_grad().fill_(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(std::isnan(optimizer.step(0.1)));
+  for (const auto& item : model->named_parameters()) {
+    EXPECT_TRUE(torch::equal(item.value(), before.at(item.key()))) << item.key();
+  }
+  EXPECT_TRUE(optimizer.state().empty());
+}
+
 TEST(Optimizer, GoesOnFromItsState) {
   const TrainConfig config = tiny_config();
   gma_torch::nn::CausalLm straight = tiny_lm(), resumed = tiny_lm();
@@ -177,11 +219,31 @@ TEST(RunLog, AResumedRunDropsWhatItWillDoAgain) {
       "log.jsonl",
       "{\"kind\":\"config\"}\n{\"kind\":\"train\",\"step\":4}\n{\"kind\":\"train\",\"step\":5}\n"
       "{\"kind\":\"final\",\"step\":4}\n{\"kind\":\"tra");
-  RunLog log(folder / "log.jsonl", 4);
+  RunLog log(folder / "log.jsonl", RunLog::Earlier{folder / "log.jsonl", 4});
   log.write("train", {{"step", 5}});
   EXPECT_THAT(lines_of(folder / "log.jsonl"),
               ::testing::ElementsAre("{\"kind\":\"config\"}", "{\"kind\":\"train\",\"step\":4}",
                                      "{\"kind\":\"train\",\"step\":5}"));
+}
+
+TEST(RunLog, GoesOnFromALogElsewhere) {
+  const ScratchFolder folder;
+  const std::string earlier = folder.write("a/log.jsonl", "{\"kind\":\"config\"}\n");
+  folder.write("b/log.jsonl", "{\"kind\":\"config\",\"of\":\"another run\"}\n");
+  RunLog log(folder / "b/log.jsonl", RunLog::Earlier{earlier, 4});
+  log.write("train", {{"step", 5}});
+  EXPECT_THAT(lines_of(folder / "b/log.jsonl"),
+              ::testing::ElementsAre("{\"kind\":\"config\"}", "{\"kind\":\"train\",\"step\":5}"));
+  EXPECT_THAT(lines_of(earlier), ::testing::SizeIs(1));
+}
+
+TEST(RunLog, RecallsTheEnd) {
+  const ScratchFolder folder;
+  RunLog log(folder / "log.jsonl");
+  EXPECT_EQ(RunLog::final_record(folder / "log.jsonl"), std::nullopt);
+  EXPECT_EQ(RunLog::final_record(folder / "none"), std::nullopt);
+  log.write("final", {{"step", 7}});
+  EXPECT_EQ(RunLog::final_record(folder / "log.jsonl")->at("step"), 7);
 }
 
 TEST(RunLog, SaysWhenItCannotWrite) {

@@ -15,16 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One sitting of a run in `config.out`, the way `gma train lm` does it.
+/// One sitting of a run in `config.out`, the way `gma train lm` does it; a resumed one goes on from
+/// the run in `earlier`.
 class Sitting {
  public:
-  Sitting(const TrainConfig& config, const TextCorpus& corpus, bool is_resumed = false)
+  Sitting(const TrainConfig& config, const TextCorpus& corpus, const fs::path& earlier = {})
       : config_(config),
         task_((torch::manual_seed(static_cast<std::uint64_t>(config.seed)),
                make_lm_task(config_, corpus))),
-        log_(fs::path(config.out) / "log.jsonl", is_resumed ? 0 : -1),
+        log_(fs::path(config.out) / "log.jsonl"),
         trainer_(config_, *task_, console_, log_, corpus.checksum) {
-    if (is_resumed) trainer_.resume(open_checkpoint(fs::path(config.out) / kLastCheckpoint));
+    if (!earlier.empty()) trainer_.resume(open_checkpoint(earlier / kLastCheckpoint), earlier);
   }
 
   Trainer& trainer() { return trainer_; }
@@ -80,7 +81,7 @@ TEST(Trainer, AResumedRunHasTheSameBits) {
     config.out = stopped.string();
     ASSERT_EQ(Sitting(config, corpus).run_until(questions), Outcome::interrupted) << questions;
     torch::rand({7});  // whatever happens to the generator in between must not matter
-    Sitting resumed(config, corpus, /*is_resumed=*/true);
+    Sitting resumed(config, corpus, config.out);
     EXPECT_LT(resumed.trainer().progress().step, config.steps);
     ASSERT_EQ(resumed.run(), Outcome::finished);
     expect_same(stopped / kLastCheckpoint, straight / kLastCheckpoint);
@@ -129,7 +130,7 @@ TEST(Trainer, BestIsTheBestAndHoldsNoOptimizer) {
   gma_torch::nn::load_state_dict(sitting.task().model(), from_checkpoint(best).weights);
   EXPECT_EQ(sitting.task().validate(config.valid_tokens, {})->loss,
             sitting.trainer().progress().best->loss);
-  EXPECT_REFUSED(sitting.trainer().resume(best), InvalidArgument, "no optimizer");
+  EXPECT_REFUSED(sitting.trainer().resume(best, folder.string()), InvalidArgument, "no optimizer");
 }
 
 TEST(Trainer, StopsEarlyWhenAsked) {
@@ -161,17 +162,91 @@ TEST(Trainer, ATimeBudgetEndsTheRun) {
   EXPECT_TRUE(fs::exists(folder / kBestCheckpoint)) << "the last state is validated";
 }
 
-TEST(Trainer, SaysWhenTheLossIsNotFinite) {
+void spoil(TrainTask& task) {
+  const torch::NoGradGuard no_grad;
+  task.model().parameters()[0].fill_(std::numeric_limits<float>::quiet_NaN());
+}
+
+TEST(Trainer, NeverSavesWhatIsNotFinite) {
   const TextCorpus corpus = tiny_corpus();
   const ScratchFolder folder;
   TrainConfig config = tiny_config();
   config.out = folder.string();
-  Sitting sitting(config, corpus);
-  {
-    const torch::NoGradGuard no_grad;
-    sitting.task().model().parameters()[0].fill_(std::numeric_limits<float>::quiet_NaN());
+  Sitting fresh(config, corpus);
+  spoil(fresh.task());
+  EXPECT_REFUSED(fresh.run(), std::runtime_error, "became nan at step 0: try a lower --lr");
+  EXPECT_FALSE(fs::exists(folder / kLastCheckpoint));
+
+  for (const int questions : {3, 6}) {  // before a step, and between the batches of a validation
+    ASSERT_EQ(Sitting(config, corpus).run_until(4), Outcome::interrupted);
+    Sitting sitting(config, corpus, config.out);
+    int asked = 0;
+    EXPECT_REFUSED(sitting.trainer().run([&] {
+      if (++asked == questions) spoil(sitting.task());
+      return false;
+    }),
+                   std::runtime_error, "last.safetensors holds step ");
+    for (const auto& [name, tensor] : open_checkpoint(folder / kLastCheckpoint).tensors) {
+      EXPECT_TRUE(tensor.isfinite().all().item<bool>()) << name;
+    }
   }
-  EXPECT_REFUSED(sitting.run(), std::runtime_error, "at step 1");
+}
+
+TEST(Trainer, ARunGoesOnInAnotherFolder) {
+  const TextCorpus corpus = tiny_corpus();
+  const ScratchFolder straight, first, second;
+  TrainConfig config = resumable_config();
+  config.out = straight.string();
+  ASSERT_EQ(Sitting(config, corpus).run(), Outcome::finished);
+
+  config.out = first.string();
+  ASSERT_EQ(Sitting(config, corpus).run_until(22), Outcome::interrupted);
+  ASSERT_TRUE(fs::exists(first / kBestCheckpoint));
+  second.write(kBestCheckpoint, "of another run");
+  config.out = second.string();
+  Sitting resumed(config, corpus, first.string());
+  ASSERT_EQ(resumed.run_until(1), Outcome::interrupted);
+  expect_same(second / kLastCheckpoint, first / kLastCheckpoint);
+  expect_same(second / kBestCheckpoint, first / kBestCheckpoint);
+  ASSERT_EQ(Sitting(config, corpus, second.string()).run(), Outcome::finished);
+  expect_same(second / kLastCheckpoint, straight / kLastCheckpoint);
+  expect_same(second / kBestCheckpoint, straight / kBestCheckpoint);
+}
+
+TEST(Trainer, WithoutItsBestModelTheNextValidationDecides) {
+  const TextCorpus corpus = tiny_corpus();
+  const ScratchFolder folder, other;
+  TrainConfig config = tiny_config();
+  config.out = other.string();
+  config.seed = 7;
+  Sitting(config, corpus).run();
+  config.seed = 1;
+  config.out = folder.string();
+  Sitting(config, corpus).run();
+  const gma_torch::nn::Checkpoint foreign = open_checkpoint(other / kBestCheckpoint);
+
+  for (const bool is_foreign : {false, true}) {
+    fs::remove(folder / kBestCheckpoint);
+    if (is_foreign) gma_torch::nn::save_checkpoint(folder / kBestCheckpoint, foreign);
+    Sitting resumed(config, corpus, config.out);
+    EXPECT_EQ(resumed.trainer().progress().best_step, -1);
+    ASSERT_EQ(resumed.run(), Outcome::finished);
+    const SavedModel best = load_model(folder / kBestCheckpoint);
+    EXPECT_EQ(progress_from_json(best.progress).step, config.steps);
+    EXPECT_EQ(resumed.trainer().progress().best_step, config.steps);
+  }
+}
+
+TEST(Trainer, AnInterruptedStepIsAsIfItHadNotBegun) {
+  const TextCorpus corpus = tiny_corpus();
+  const ScratchFolder folder;
+  TrainConfig config = resumable_config();
+  config.grad_accum = 1000;
+  config.out = folder.string();
+  Sitting sitting(config, corpus);
+  ASSERT_EQ(sitting.run_until(5), Outcome::interrupted);
+  EXPECT_EQ(sitting.trainer().progress().step, 0);
+  EXPECT_EQ(sitting.trainer().progress().tokens, 0);
 }
 
 TEST(Trainer, RefusesAForeignProgress) {

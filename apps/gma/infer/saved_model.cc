@@ -77,14 +77,17 @@ void check_plausible(const ModelConfig& config,
 template <class Model>
 Model build(const SavedModel& saved, Task task) {
   if (saved.task != task) {
-    throw InvalidArgument(
-        fmt::format("the checkpoint holds a model for '{}', expected one for '{}'",
-                    name_of(saved.task), name_of(task)));
+    throw InvalidArgument(fmt::format("{}: holds a model for '{}', expected one for '{}'",
+                                      saved.file, name_of(saved.task), name_of(task)));
   }
-  Model model(saved.config);
-  gma_torch::nn::load_state_dict(*model, saved.weights);
-  model->eval();
-  return model;
+  try {
+    Model model(saved.config);
+    gma_torch::nn::load_state_dict(*model, saved.weights);
+    model->eval();
+    return model;
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("{}: {}", saved.file, error.what()));
+  }
 }
 
 }  // namespace
@@ -182,7 +185,9 @@ SavedModel load_model(const fs::path& path) {
   const fs::path file = find_checkpoint(path, {kBestCheckpoint, kLastCheckpoint});
   const Checkpoint checkpoint = open_checkpoint(file);
   try {
-    return from_checkpoint(checkpoint);
+    SavedModel saved = from_checkpoint(checkpoint);
+    saved.file = file.string();
+    return saved;
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(fmt::format("{}: {}", file.string(), error.what()));
   }

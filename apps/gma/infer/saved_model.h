@@ -35,6 +35,7 @@ struct SavedModel {
   nlohmann::json training_config;  ///< options of `gma train` by name
   nlohmann::json progress;         ///< step, metrics
   std::map<std::string, torch::Tensor> weights;
+  std::string file = "the checkpoint";  ///< its name in errors
 };
 
 /// The tensors of `checkpoint` whose names start with `prefix`, without it.
@@ -66,7 +67,8 @@ inline constexpr std::string_view kOptimizerPrefix = "optimizer.";
 /// find_checkpoint() (the best one), open_checkpoint() and from_checkpoint().
 SavedModel load_model(const std::filesystem::path& path);
 
-/// The model with its weights, in evaluation mode. Throws InvalidArgument for the other task.
+/// The model with its weights, in evaluation mode. Throws InvalidArgument for the other task, and
+/// where the weights do not fit the config.
 gma_torch::nn::CausalLm make_lm(const SavedModel& saved);
 gma_torch::nn::SequenceClassifier make_classifier(const SavedModel& saved);
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 #include "gma/error.h"
 
 namespace gma::app {
@@ -17,11 +19,17 @@ nlohmann::json to_json(const TrainConfig& config) {
 TrainConfig train_config_from_json(Task task, const nlohmann::json& json) {
   TrainConfig config;
   config.task = task;
-  visit_options(config, [&](const char* name, auto& field, const OptionInfo&) {
+  visit_options(config, [&]<class Field>(const char* name, Field& field, const OptionInfo& info) {
     try {
       json.at(name).get_to(field);
     } catch (const nlohmann::json::exception&) {
       throw InvalidArgument(fmt::format("training config: no usable value of '{}'", name));
+    }
+    if constexpr (std::is_arithmetic_v<Field> && !std::is_same_v<Field, bool>) {
+      if (!info.range.contains(static_cast<double>(field))) {
+        throw InvalidArgument(
+            fmt::format("training config: '{}': {}, got {}", name, describe(info.range), field));
+      }
     }
   });
   return config;

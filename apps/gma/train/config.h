@@ -7,12 +7,12 @@
 #include <gma_torch/nn/models.h>
 
 #include <cstdint>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "infer/saved_model.h"
+#include "train/range.h"
 
 namespace gma::app {
 
@@ -69,24 +69,6 @@ struct TrainConfig {
   std::string out;
 };
 
-/// The usable values of a number.
-struct Range {
-  double min = -std::numeric_limits<double>::infinity();
-  double max = std::numeric_limits<double>::infinity();
-  bool exclude_min = false;
-  bool exclude_max = false;
-
-  bool contains(double value) const {
-    return (exclude_min ? value > min : value >= min) && (exclude_max ? value < max : value <= max);
-  }
-};
-
-inline constexpr Range kAtLeast0{.min = 0};
-inline constexpr Range kAtLeast1{.min = 1};
-inline constexpr Range kAbove0{.min = 0, .exclude_min = true};
-inline constexpr Range kProbability{.min = 0, .max = 1, .exclude_max = true};
-inline constexpr Range kFraction{.min = 0, .max = 1, .exclude_min = true, .exclude_max = true};
-
 /// What a visitor is told about an option beside its name and its field.
 struct OptionInfo {
   const char* group;
@@ -102,7 +84,7 @@ void visit_options(Config& config, Visitor&& visitor);
 
 /// One key an option, under the option's name.
 nlohmann::json to_json(const TrainConfig& config);
-/// Throws InvalidArgument for a missing key or one of another type.
+/// Throws InvalidArgument for a missing key, or a value of another type or out of its range.
 TrainConfig train_config_from_json(Task task, const nlohmann::json& json);
 
 /// What the flags call the fields of ModelConfig; vocab_size and num_classes come with the data.

@@ -14,7 +14,7 @@ void visit_options(Config& c, Visitor&& visit) {
   constexpr const char* kData = "Data";
   visit("data", c.data,
         {kData, is_lm ? "Text to train on: files, plain or .gz, or folders, read recursively"
-                      : "Files of label<TAB>text lines, plain or .gz"});
+                      : "Files of label<TAB>text lines, plain or .gz; labels are numbers from 0"});
   visit("valid-data", c.valid_data,
         {kData, "Held-out data; without it a part of --data is held out"});
   visit("valid-fraction", c.valid_fraction,
@@ -31,29 +31,28 @@ void visit_options(Config& c, Visitor&& visit) {
   visit("context", c.context,
         {kData,
          is_lm ? "Tokens that one training sequence holds" : "Tokens that are read of each text",
-         kAtLeast1, false});
+         kSize, false});
   if (!is_lm) {
     visit("num-classes", c.num_classes,
-          {kData, "Labels run from 0 to this less one; 0: found in the data", kAtLeast0, false});
+          {kData, "Labels run from 0 to this less one; 0: found in the data", kSizeOr0, false});
   }
 
   constexpr const char* kModel = "Model";
   visit("mixer", c.mixer, {kModel, "What mixes tokens", {}, false});
-  visit("layers", c.layers, {kModel, "Transformer blocks", kAtLeast1, false});
-  visit("hidden-size", c.hidden_size, {kModel, "Width of the model", kAtLeast1, false});
-  visit("heads", c.heads, {kModel, "Heads; they must divide the width", kAtLeast1, false});
+  visit("layers", c.layers, {kModel, "Transformer blocks", kSize, false});
+  visit("hidden-size", c.hidden_size, {kModel, "Width of the model", kSize, false});
+  visit("heads", c.heads, {kModel, "Heads; they must divide the width", kSize, false});
   visit("key-value-heads", c.key_value_heads,
-        {kModel, "Heads of keys and values, for grouped heads; 0: as many as heads", kAtLeast0,
+        {kModel, "Heads of keys and values, for grouped heads; 0: as many as heads", kSizeOr0,
          false});
-  visit("components", c.components, {kModel, "Gaussian components a head (K)", kAtLeast1, false});
+  visit("components", c.components, {kModel, "Gaussian components a head (K)", kSize, false});
   visit("mlp-size", c.mlp_size,
-        {kModel, "Width inside the MLP; 0: 4 x hidden-size", kAtLeast0, false});
+        {kModel, "Width inside the MLP; 0: 4 x hidden-size", kSizeOr0, false});
   visit("use-short-conv", c.use_short_conv,
         {kModel, "Short causal convolution on query, key and value", {}, false});
-  visit("short-conv-width", c.short_conv_width,
-        {kModel, "Taps of that convolution", kAtLeast1, false});
+  visit("short-conv-width", c.short_conv_width, {kModel, "Taps of that convolution", kSize, false});
   visit("rotary", c.rotary, {kModel, "Rotary positions on query and key", {}, false});
-  visit("rotary-base", c.rotary_base, {kModel, "Base of their wavelengths", kAbove0, false});
+  visit("rotary-base", c.rotary_base, {kModel, "Base of their wavelengths", kAbove1, false});
   visit("learned-positions", c.learned_positions,
         {kModel, "Learned positions, up to --context", {}, false});
   visit("tie-embeddings", c.tie_embeddings,
@@ -70,33 +69,33 @@ void visit_options(Config& c, Visitor&& visit) {
         {kModel, "Dropout on responsibilities", kProbability});
 
   constexpr const char* kTraining = "Training";
-  visit("steps", c.steps, {kTraining, "Optimiser steps", kAtLeast1});
+  visit("steps", c.steps, {kTraining, "Optimiser steps", kCount});
   visit("max-minutes", c.max_minutes,
         {kTraining, "Time budget in minutes that shortens the run and its schedule; 0: none",
          kAtLeast0});
-  visit("batch-size", c.batch_size, {kTraining, "Sequences a batch", kAtLeast1, false});
-  visit("grad-accum", c.grad_accum, {kTraining, "Batches a step", kAtLeast1, false});
+  visit("batch-size", c.batch_size, {kTraining, "Sequences a batch", kSize, false});
+  visit("grad-accum", c.grad_accum, {kTraining, "Batches a step", kSize, false});
   visit("lr", c.lr, {kTraining, "Peak learning rate", kAbove0});
   visit("min-lr", c.min_lr, {kTraining, "Learning rate at the end of the cosine", kAtLeast0});
-  visit("warmup", c.warmup, {kTraining, "Steps of linear warm-up", kAtLeast0});
+  visit("warmup", c.warmup, {kTraining, "Steps of linear warm-up", kCountOr0});
   visit("weight-decay", c.weight_decay, {kTraining, "Decay of matrices (AdamW)", kAtLeast0});
   visit("beta1", c.beta1, {kTraining, "Decay of the gradient's mean (AdamW)", kProbability});
   visit("beta2", c.beta2, {kTraining, "Decay of the gradient's square (AdamW)", kProbability});
   visit("clip", c.clip, {kTraining, "Greatest norm of the gradient; 0: no clipping", kAtLeast0});
   visit("mixture-lr-scale", c.mixture_lr_scale,
         {kTraining, "Factor on the learning rate of means, variances and priors", kAbove0});
-  visit("seed", c.seed, {kTraining, "Seed of weights, data order and dropout", kAtLeast0, false});
+  visit("seed", c.seed, {kTraining, "Seed of weights, data order and dropout", kCountOr0, false});
 
   constexpr const char* kRun = "Run";
   visit("out", c.out, {kRun, "Folder for checkpoints and log"});
-  visit("valid-every", c.valid_every, {kRun, "Steps between validations", kAtLeast1});
+  visit("valid-every", c.valid_every, {kRun, "Steps between validations", kCount});
   visit("valid-tokens", c.valid_tokens,
-        {kRun, "Most tokens a validation during training reads; 0: all", kAtLeast0});
-  visit("save-every", c.save_every, {kRun, "Steps between saves of last.safetensors", kAtLeast1});
-  visit("log-every", c.log_every, {kRun, "Steps between log records", kAtLeast1});
+        {kRun, "Most tokens a validation during training reads; 0: all", kCountOr0});
+  visit("save-every", c.save_every, {kRun, "Steps between saves of last.safetensors", kCount});
+  visit("log-every", c.log_every, {kRun, "Steps between log records", kCount});
   visit("patience", c.patience,
-        {kRun, "Stop after so many validations without a new best; 0: never", kAtLeast0});
-  visit("threads", c.threads, {kRun, "Threads; 0: one a core", kAtLeast0});
+        {kRun, "Stop after so many validations without a new best; 0: never", kCountOr0});
+  visit("threads", c.threads, {kRun, "Threads; 0: one a core", kThreads});
 }
 
 }  // namespace gma::app

@@ -2,6 +2,7 @@
 #include "train/console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,13 @@ std::string scaled(double value, const std::array<const char*, 4>& units) {
   std::size_t unit = 0;
   for (; value >= 999.5 && unit + 1 < units.size(); ++unit) value /= 1000.0;
   return fmt::format("{:.{}f}{}", value, unit > 0 && value < 99.95 ? 1 : 0, units[unit]);
+}
+
+std::size_t terminal_width() {
+  constexpr std::size_t kUsualWidth = 80;
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                                         : kUsualWidth;
 }
 
 }  // namespace
@@ -37,7 +45,8 @@ void Console::line(std::string_view text) {
 
 void Console::status(std::string_view text) {
   if (!is_terminal_) return;
-  fmt::print("\r{}\x1b[K", text);
+  // A line that wraps could not be drawn over.
+  fmt::print("\r{}\x1b[K", text.substr(0, terminal_width() - 1));
   std::fflush(stdout);
   has_status_ = true;
 }

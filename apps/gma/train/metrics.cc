@@ -1,4 +1,6 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "train/task.h"
 
 namespace gma::app {
@@ -13,6 +15,13 @@ std::optional<double> get(const nlohmann::json& json, const char* name) {
 }
 
 }  // namespace
+
+bool Metrics::is_better_than(const Metrics& other) const {
+  if (accuracy != other.accuracy) return accuracy > other.accuracy;
+  return loss < other.loss;
+}
+
+bool Metrics::is_finite() const { return std::isfinite(loss); }
 
 void to_json(nlohmann::json& json, const Metrics& metrics) {
   json = {{"loss", metrics.loss}};

@@ -82,6 +82,10 @@ Optimizer::Optimizer(torch::nn::Module& model, const TrainConfig& config)
 
 double Optimizer::step(double learning_rate) {
   const double norm = torch::nn::utils::clip_grad_norm_(ordered_, clip_);
+  if (!std::isfinite(norm)) {
+    drop_gradients();
+    return norm;
+  }
   auto& groups = adamw_->param_groups();
   for (int group = 0; group < kGroups; ++group) {
     groups[static_cast<std::size_t>(group)].options().set_lr(
@@ -91,6 +95,8 @@ double Optimizer::step(double learning_rate) {
   adamw_->zero_grad();
   return norm;
 }
+
+void Optimizer::drop_gradients() { adamw_->zero_grad(); }
 
 std::map<std::string, torch::Tensor> Optimizer::state() const {
   std::map<std::string, torch::Tensor> tensors;

@@ -23,8 +23,10 @@ class Optimizer {
   Optimizer(torch::nn::Module& model, const TrainConfig& config);
 
   /// Clips the gradients, takes a step and clears them; returns the gradient's norm before
-  /// clipping.
+  /// clipping. Where that is not finite, the parameters stay as they are.
   double step(double learning_rate);
+  /// Clears the gradients of a step that is not taken.
+  void drop_gradients();
 
   /// Moments under "exp_avg.<parameter>" and "exp_avg_sq.<parameter>"; empty before the first step.
   std::map<std::string, torch::Tensor> state() const;

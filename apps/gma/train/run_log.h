@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 namespace gma::app {
@@ -12,15 +13,26 @@ namespace gma::app {
 /// DIR/log.jsonl: a JSON object a line, each with its "kind": config, train, valid or final.
 class RunLog {
  public:
-  /// Begins a new log, or, given the step at which a run goes on, keeps what was logged up to it.
-  /// Throws IoError.
-  explicit RunLog(const std::filesystem::path& path, std::int64_t resumed_step = -1);
+  /// The log of the run that goes on, often the same file, and the step at which it does.
+  struct Earlier {
+    std::filesystem::path path;
+    std::int64_t step = 0;
+  };
+
+  /// Begins a new log, or one that starts with what an earlier one has up to its step. Throws
+  /// IoError.
+  explicit RunLog(const std::filesystem::path& path, const std::optional<Earlier>& earlier = {});
 
   /// Writes at once, so that a killed run loses no record. Throws IoError, for example on a full
   /// disk.
   void write(std::string_view kind, nlohmann::ordered_json record);
 
+  /// The record with which a run ended in the log at `path`, if one did.
+  static std::optional<nlohmann::ordered_json> final_record(const std::filesystem::path& path);
+
  private:
+  void check() const;
+
   std::filesystem::path path_;
   std::ofstream file_;
 };

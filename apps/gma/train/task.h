@@ -24,8 +24,9 @@ struct Metrics {
   std::optional<double> bits_per_byte;  ///< language models
   std::optional<double> accuracy;       ///< classifiers
 
-  /// Lower is better: minus the accuracy if there is one, otherwise the loss.
-  double score() const { return accuracy ? -*accuracy : loss; }
+  /// By accuracy where there is one, otherwise and between equals by loss.
+  bool is_better_than(const Metrics& other) const;
+  bool is_finite() const;
 };
 
 void to_json(nlohmann::json& json, const Metrics& metrics);

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +45,8 @@ void to_json(nlohmann::json& json, const Progress& progress) {
           {"validated_step", progress.validated_step},
           {"stale_validations", progress.stale_validations},
           {"best_step", progress.best_step},
-          {"data_checksum", progress.data_checksum}};
+          {"data_checksum", progress.data_checksum},
+          {"threads", progress.threads}};
   if (progress.best) json["best"] = *progress.best;
 }
 
@@ -58,6 +60,7 @@ Progress progress_from_json(const nlohmann::json& json) {
     json.at("stale_validations").get_to(progress.stale_validations);
     json.at("best_step").get_to(progress.best_step);
     json.at("data_checksum").get_to(progress.data_checksum);
+    progress.threads = json.value("threads", progress.threads);
     if (json.contains("best")) progress.best = json.at("best").get<Metrics>();
     if (progress.step < 0) throw InvalidArgument("metadata 'progress' has a negative step");
     return progress;
@@ -70,34 +73,79 @@ Trainer::Trainer(const TrainConfig& config, TrainTask& task, Console& console, R
                  std::uint32_t data_checksum)
     : config_(config), task_(task), console_(console), log_(log), optimizer_(task.model(), config) {
   progress_.data_checksum = data_checksum;
+  progress_.threads = at::get_num_threads();
 }
 
-void Trainer::resume(const gma_torch::nn::Checkpoint& checkpoint) {
+void Trainer::resume(const gma_torch::nn::Checkpoint& checkpoint, const fs::path& folder) {
   const SavedModel saved = from_checkpoint(checkpoint);
-  const Progress progress = progress_from_json(saved.progress);
+  const Progress now = progress_;
   if (!is_resumable(checkpoint)) {
     throw InvalidArgument(
         "the checkpoint holds a model but no optimizer: resume from last.safetensors");
   }
-  if (progress.data_checksum != progress_.data_checksum) {
+  progress_ = progress_from_json(saved.progress);
+  if (progress_.data_checksum != now.data_checksum) {
     console_.line(
         "note: the data is not what it was, so the run goes on but not with the same bits");
   }
-  optimizer_.load_state(with_prefix(checkpoint, kOptimizerPrefix), progress.step);
+  if (progress_.threads != 0 && progress_.threads != now.threads) {
+    console_.line(
+        fmt::format("note: {} threads instead of {}, so the run goes on but not with the same bits",
+                    now.threads, progress_.threads));
+  }
+  optimizer_.load_state(with_prefix(checkpoint, kOptimizerPrefix), progress_.step);
   gma_torch::nn::load_state_dict(task_.model(), saved.weights);
   set_generator_state(checkpoint.tensors.at(kGeneratorTensor));
-  const std::uint32_t data_checksum = progress_.data_checksum;
-  progress_ = progress;
-  progress_.data_checksum = data_checksum;
-  seconds_before_ = progress.seconds;
-  saved_step_ = progress.step;
+
+  std::error_code ignored;
+  const bool is_elsewhere = !fs::equivalent(folder, config_.out, ignored);
+  owns_folder_ = is_saved_ = !is_elsewhere;
+  if (owns_folder_) saved_step_ = progress_.step;
+  find_best(folder, saved, is_elsewhere);
+  progress_.data_checksum = now.data_checksum;
+  progress_.threads = now.threads;
+  seconds_before_ = progress_.seconds;
+}
+
+/// The best model may be missing, damaged, or have been left by another run. One that is later than
+/// `last` is this run's as well: a kill came between the two saves.
+void Trainer::find_best(const fs::path& folder, const SavedModel& last, bool is_elsewhere) {
+  const fs::path file = folder / kBestCheckpoint;
+  std::string reason = "is another run's";
+  try {
+    gma_torch::nn::Checkpoint best = open_checkpoint(file);
+    const SavedModel model = from_checkpoint(best);
+    const Progress theirs = progress_from_json(model.progress);
+    const bool is_noted = progress_.best && theirs.best && theirs.step == progress_.best_step &&
+                          theirs.best->loss == progress_.best->loss;
+    const bool is_later =
+        theirs.step > progress_.step && theirs.data_checksum == progress_.data_checksum;
+    if ((is_noted || is_later) && model.config.to_json() == last.config.to_json()) {
+      if (is_elsewhere) best_from_elsewhere_ = std::move(best);
+      return;
+    }
+  } catch (const InvalidArgument& error) {
+    reason = "cannot be used";
+  }
+  if (fs::exists(file)) {
+    owns_folder_ = false;
+  } else {
+    if (!progress_.best) return;
+    reason = "is not there";
+  }
+  console_.line(fmt::format("note: {} {}: the next validation decides anew which model is best",
+                            file.string(), reason));
+  progress_.best.reset();
+  progress_.best_step = progress_.validated_step = -1;
+  progress_.stale_validations = 0;
+  is_saved_ = false;
 }
 
 Outcome Trainer::run(const StopRequest& stop) {
   started_ = Clock::now();
   fraction_before_ = fraction();
   task_.model().train();
-  if (saved_step_ < 0) save_last();  // so that a run can be taken up again from its first moment
+  take_folder();
   while (true) {
     const bool is_finished = fraction() >= 1.0;
     const std::int64_t step = progress_.step;
@@ -106,16 +154,34 @@ Outcome Trainer::run(const StopRequest& stop) {
         (stop && stop()) || (is_due && progress_.validated_step != step && !validate(stop));
     const bool is_stale = config_.patience > 0 && progress_.stale_validations >= config_.patience;
     if (was_stopped || is_finished || is_stale || step % config_.save_every == 0) {
-      if (saved_step_ != step) save_last();
+      if (!is_saved_) save_last();
     }
     if (was_stopped) return Outcome::interrupted;
     if (is_finished) return Outcome::finished;
     if (is_stale) return Outcome::no_improvement;
-    train_step();
+    train_step(stop);
   }
 }
 
+/// Saves before the first step, so that a run can be taken up again from its first moment; only
+/// then does the best model of a run that this one replaces go.
+void Trainer::take_folder() {
+  if (owns_folder_) return;
+  save_last();
+  const fs::path best = fs::path(config_.out) / kBestCheckpoint;
+  if (best_from_elsewhere_) {
+    gma_torch::nn::save_checkpoint(best, *best_from_elsewhere_);
+    best_from_elsewhere_.reset();
+  } else {
+    fs::remove(best);
+  }
+  owns_folder_ = true;
+}
+
 double Trainer::tokens_per_second() const {
+  if (session_tokens_ == 0) {  // of the sittings before, with their validations
+    return static_cast<double>(progress_.tokens) / std::max(seconds_before_, 1e-9);
+  }
   return static_cast<double>(session_tokens_) / std::max(training_seconds_, 1e-9);
 }
 
@@ -129,26 +195,44 @@ double Trainer::fraction() const {
   return std::max(of_steps, of_time);
 }
 
-void Trainer::train_step() {
+void Trainer::train_step(const StopRequest& stop) {
   const Clock::time_point begin = Clock::now();
   const double rate = learning_rate(config_, progress_.step, fraction());
+  const torch::Tensor generator = generator_state();
   double loss = 0.0;
+  std::int64_t tokens = 0;
   for (std::int64_t part = 0; part < config_.grad_accum; ++part) {
+    if (part > 0 && ((stop && stop()) || fraction() >= 1.0)) {
+      // As if the step had not begun, so that it can be taken with the same bits later.
+      optimizer_.drop_gradients();
+      set_generator_state(generator);
+      return;
+    }
     const TrainTask::BatchLoss batch = task_.loss(progress_.step * config_.grad_accum + part);
     const torch::Tensor scaled = batch.loss / static_cast<double>(config_.grad_accum);
     scaled.backward();
     loss += scaled.item<double>();
-    session_tokens_ += batch.tokens;
-    progress_.tokens += batch.tokens;
+    tokens += batch.tokens;
   }
-  if (!std::isfinite(loss)) {
-    throw std::runtime_error(
-        fmt::format("the loss became {} at step {}: try a lower --lr", loss, progress_.step + 1));
-  }
+  if (!std::isfinite(loss)) fail_diverged("the loss", loss, progress_.step + 1);
   const double norm = optimizer_.step(rate);
+  if (!std::isfinite(norm)) fail_diverged("the norm of the gradient", norm, progress_.step + 1);
   ++progress_.step;
+  is_saved_ = false;
+  progress_.tokens += tokens;
+  session_tokens_ += tokens;
   training_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
   report(loss, rate, norm);
+}
+
+void Trainer::fail_diverged(const std::string& what, double value, std::int64_t step) const {
+  std::string message =
+      fmt::format("{} became {} at step {}: try a lower --lr or more --warmup", what, value, step);
+  if (saved_step_ >= 0) {
+    message += fmt::format("; {} holds step {}", (fs::path(config_.out) / kLastCheckpoint).string(),
+                           saved_step_);
+  }
+  throw std::runtime_error(message);
 }
 
 void Trainer::report(double loss, double learning_rate, double gradient_norm) {
@@ -180,9 +264,10 @@ bool Trainer::validate(const StopRequest& stop) {
   console_.status(fmt::format("step {}  validating", progress_.step));
   const std::optional<Metrics> metrics = task_.validate(config_.valid_tokens, stop);
   if (!metrics) return false;
+  if (!metrics->is_finite()) fail_diverged("the validation loss", metrics->loss, progress_.step);
   progress_.validated_step = progress_.step;
-  saved_step_ = -1;
-  const bool is_best = !progress_.best || metrics->score() < progress_.best->score();
+  is_saved_ = false;
+  const bool is_best = !progress_.best || metrics->is_better_than(*progress_.best);
   progress_.stale_validations = is_best ? 0 : progress_.stale_validations + 1;
   console_.line(fmt::format("step {}/{}  validation: {}{}", progress_.step, config_.steps,
                             describe(*metrics), is_best ? "  (best so far)" : ""));
@@ -198,23 +283,30 @@ bool Trainer::validate(const StopRequest& stop) {
 void Trainer::save_best(const Metrics& metrics) {
   progress_.best = metrics;
   progress_.best_step = progress_.step;
-  progress_.seconds = seconds();
-  SavedModel saved = task_.saved();
-  saved.training_config = to_json(config_);
-  saved.progress = progress_;
-  gma_torch::nn::save_checkpoint(fs::path(config_.out) / kBestCheckpoint, to_checkpoint(saved));
+  gma_torch::nn::save_checkpoint(fs::path(config_.out) / kBestCheckpoint,
+                                 to_checkpoint(saved_model()));
 }
 
 void Trainer::save_last() {
+  gma_torch::nn::Checkpoint checkpoint = to_checkpoint(saved_model());
+  add_with_prefix(optimizer_.state(), kOptimizerPrefix, checkpoint);
+  checkpoint.tensors.emplace(kGeneratorTensor, generator_state());
+  gma_torch::nn::save_checkpoint(fs::path(config_.out) / kLastCheckpoint, checkpoint);
+  is_saved_ = true;
+  saved_step_ = progress_.step;
+}
+
+SavedModel Trainer::saved_model() {
   progress_.seconds = seconds();
   SavedModel saved = task_.saved();
   saved.training_config = to_json(config_);
   saved.progress = progress_;
-  gma_torch::nn::Checkpoint checkpoint = to_checkpoint(saved);
-  add_with_prefix(optimizer_.state(), kOptimizerPrefix, checkpoint);
-  checkpoint.tensors.emplace(kGeneratorTensor, generator_state());
-  gma_torch::nn::save_checkpoint(fs::path(config_.out) / kLastCheckpoint, checkpoint);
-  saved_step_ = progress_.step;
+  for (const auto& [name, tensor] : saved.weights) {
+    if (const double sum = tensor.abs().sum(torch::kFloat64).item<double>(); !std::isfinite(sum)) {
+      fail_diverged(fmt::format("'{}'", name), sum, progress_.step);
+    }
+  }
+  return saved;
 }
 
 }  // namespace gma::app

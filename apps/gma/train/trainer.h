@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "infer/saved_model.h"
 #include "train/config.h"
@@ -26,6 +27,7 @@ struct Progress {
   std::int64_t best_step = -1;
   std::optional<Metrics> best;
   std::uint32_t data_checksum = 0;
+  std::int64_t threads = 0;  ///< of the last sitting; 0: not known
 };
 
 void to_json(nlohmann::json& json, const Progress& progress);
@@ -44,13 +46,14 @@ class Trainer {
   Trainer(const TrainConfig& config, TrainTask& task, Console& console, RunLog& log,
           std::uint32_t data_checksum);
 
-  /// Takes over weights, optimiser and generator of a checkpoint that save_last() wrote. Throws
-  /// InvalidArgument if it holds no such thing.
-  void resume(const gma_torch::nn::Checkpoint& checkpoint);
+  /// Takes over weights, optimiser and generator of a checkpoint that save_last() wrote, and the
+  /// best model beside it in `folder`; without that one the next validation decides anew. Throws
+  /// InvalidArgument if the checkpoint holds no such thing.
+  void resume(const gma_torch::nn::Checkpoint& checkpoint, const std::filesystem::path& folder);
 
   /// Trains until the end, until validations stop improving, or until `stop` asks for it; in each
-  /// case last.safetensors is up to date afterwards. Throws std::runtime_error if the loss is not
-  /// finite.
+  /// case last.safetensors is up to date afterwards. Throws std::runtime_error if the loss, the
+  /// gradient, a weight or a validation is not finite; such a state is never saved.
   Outcome run(const StopRequest& stop);
 
   const Progress& progress() const { return progress_; }
@@ -62,11 +65,15 @@ class Trainer {
 
   double seconds() const;
   double fraction() const;
-  void train_step();
+  void find_best(const std::filesystem::path& folder, const SavedModel& last, bool is_elsewhere);
+  void take_folder();
+  void train_step(const StopRequest& stop);
   void report(double loss, double learning_rate, double gradient_norm);
   bool validate(const StopRequest& stop);
   void save_best(const Metrics& metrics);
   void save_last();
+  SavedModel saved_model();
+  [[noreturn]] void fail_diverged(const std::string& what, double value, std::int64_t step) const;
 
   const TrainConfig& config_;
   TrainTask& task_;
@@ -74,7 +81,11 @@ class Trainer {
   RunLog& log_;
   Optimizer optimizer_;
   Progress progress_;
-  std::int64_t saved_step_ = -1;
+  /// The best model of the run that goes on, until it is saved in config.out.
+  std::optional<gma_torch::nn::Checkpoint> best_from_elsewhere_;
+  bool owns_folder_ = false;      ///< the checkpoints in config.out are this run's
+  bool is_saved_ = false;         ///< last.safetensors holds the present state
+  std::int64_t saved_step_ = -1;  ///< the step that it holds
   Clock::time_point started_ = Clock::now();
   double seconds_before_ = 0.0;  ///< of the sittings before this one
   double fraction_before_ = 0.0;

@@ -1,0 +1,60 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "option_checks.h"
+
+#include <fmt/format.h>
+
+#include "gma/error.h"
+
+namespace gma::app {
+namespace {
+
+template <class... Args>
+void check(bool is_good, fmt::format_string<Args...> message, Args&&... args) {
+  if (!is_good) throw InvalidArgument(fmt::format(message, std::forward<Args>(args)...));
+}
+
+}  // namespace
+
+void check_options(const OptionBinder& options, const TrainConfig& config) {
+  check(!config.data.empty(), "--data is required");
+  check(config.hidden_size % config.heads == 0,
+        "--heads {}: expected a divisor of --hidden-size, {}", config.heads, config.hidden_size);
+  check(config.key_value_heads == 0 || config.heads % config.key_value_heads == 0,
+        "--key-value-heads {}: expected 0 or a divisor of --heads, {}", config.key_value_heads,
+        config.heads);
+  check(!config.rotary || config.hidden_size / config.heads % 2 == 0,
+        "--heads {}: --rotary expects heads of an even size, got {} (--hidden-size {})",
+        config.heads, config.hidden_size / config.heads, config.hidden_size);
+  check(config.initial_variance == 0.0 || config.initial_variance > config.variance_floor,
+        "--initial-variance {}: expected 0 or more than --variance-floor, {}",
+        config.initial_variance, config.variance_floor);
+  check(config.tokenizer_model.empty() || config.tokenizer == "sentencepiece" ||
+            options.is_absent("tokenizer"),
+        "--tokenizer {}: expected sentencepiece with --tokenizer-model", config.tokenizer);
+  // Before any data is read: what the data adds, vocabulary and classes, is known to be usable.
+  model_config(config, /*vocab_size=*/256, config.task == Task::lm ? 0 : 2).validate();
+}
+
+std::vector<std::string> notes_on_options(const OptionBinder& options, const TrainConfig& config) {
+  std::vector<std::string> notes;
+  const auto note_if = [&](bool has_no_effect, const char* option, const std::string& beside) {
+    if (has_no_effect && !options.is_absent(option)) {
+      notes.push_back(fmt::format("note: --{} has no effect with {}", option, beside));
+    }
+  };
+  for (const char* option :
+       {"components", "initial-variance", "variance-floor", "mixture-lr-scale"}) {
+    note_if(config.mixer != "gma", option, "--mixer " + config.mixer);
+  }
+  note_if(!config.use_short_conv, "short-conv-width", "--no-use-short-conv");
+  note_if(!config.rotary, "rotary-base", "--no-rotary");
+  note_if(!config.valid_data.empty(), "valid-fraction", "--valid-data");
+  if (!config.tokenizer_model.empty()) {
+    note_if(true, "vocab-size", "--tokenizer-model");
+  } else {
+    note_if(config.tokenizer == "bytes", "vocab-size", "--tokenizer bytes");
+  }
+  return notes;
+}
+
+}  // namespace gma::app

@@ -1,0 +1,85 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "summary.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "cli.h"
+
+namespace gma::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+double number(const ordered_json& record, const char* name) { return record.value(name, 0.0); }
+
+std::string held_out_figures(const ordered_json& record) {
+  std::string figures = fmt::format("loss {:.4f}", number(record, "loss"));
+  if (record.contains("accuracy")) {
+    figures = fmt::format("accuracy {:.2f}%, {}", 100.0 * number(record, "accuracy"), figures);
+  }
+  if (record.contains("bits_per_byte")) {
+    figures = fmt::format("{:.3f} bits per byte (unigram model {:.3f}, bigram model {:.3f}), {}",
+                          number(record, "bits_per_byte"), number(record, "unigram_bits_per_byte"),
+                          number(record, "bigram_bits_per_byte"), figures);
+  }
+  return figures;
+}
+
+bool has_no_steps(const TrainConfig& config, const Progress& progress) {
+  return progress.step >= config.steps;
+}
+
+bool has_no_minutes(const TrainConfig& config, const Progress& progress) {
+  return config.max_minutes > 0 && progress.seconds >= 60.0 * config.max_minutes;
+}
+
+bool has_no_patience(const TrainConfig& config, const Progress& progress) {
+  return config.patience > 0 && progress.stale_validations >= config.patience;
+}
+
+}  // namespace
+
+std::vector<std::string> summary(const TrainConfig& config, const Progress& progress,
+                                 const ordered_json& record) {
+  const std::string best = (std::filesystem::path(config.out) / kBestCheckpoint).string();
+  std::vector<std::string> lines = {
+      fmt::format("Held out:   {}", held_out_figures(record)),
+      fmt::format("Best model: step {} of {}, in {}", record.value("best_step", 0),
+                  record.value("step", 0), best),
+      fmt::format("Speed:      {} tokens/s; {} tokens in {}; peak memory {}",
+                  human_count(number(record, "tokens_per_second")),
+                  human_count(number(record, "tokens")), human_duration(number(record, "seconds")),
+                  human_bytes(number(record, "peak_memory_bytes"))),
+      "Try next:"};
+  if (config.task == Task::lm) {
+    lines.push_back("  " + command_line({"generate", config.out, "--prompt", "The "}));
+  }
+  lines.push_back("  " + command_line({"eval", config.out, "--data"}) + " FILE");
+  lines.push_back("  " + resume_command(config, progress));
+  return lines;
+}
+
+std::string resume_command(const TrainConfig& config, const Progress& progress) {
+  std::vector<std::string> words = {"train", name_of(config.task), "--resume", config.out};
+  const auto add = [&](const char* option, auto value) {
+    words.insert(words.end(), {option, fmt::format("{}", value)});
+  };
+  if (has_no_steps(config, progress)) add("--steps", 2 * config.steps);
+  // The schedule follows whichever of the two is used up more, so new steps need new minutes.
+  if (has_no_minutes(config, progress) ||
+      (config.max_minutes > 0 && has_no_steps(config, progress))) {
+    add("--max-minutes", 2 * config.max_minutes);
+  }
+  if (has_no_patience(config, progress)) add("--patience", 2 * config.patience);
+  return command_line(words);
+}
+
+bool is_complete(const TrainConfig& config, const Progress& progress) {
+  return has_no_steps(config, progress) || has_no_minutes(config, progress) ||
+         has_no_patience(config, progress);
+}
+
+}  // namespace gma::app
