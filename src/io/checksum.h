@@ -18,6 +18,7 @@ inline constexpr const char* kChecksumKey = "crc32";
 class Checksum {
  public:
   void add(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;  // A null pointer would start the sum anew.
     crc_ = ::crc32_z(crc_, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
   }
   std::string text() const { return fmt::format("{:08x}", crc_); }
