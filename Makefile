@@ -6,10 +6,10 @@ PYTHON := .venv/bin/python
 BUILD = cmake --build --parallel "$$(nproc)" --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench format lint check sanitize clean
+.PHONY: help setup build demo test bench bench-full format lint check sanitize clean
 
 help:  ## show this list
-	@sed -n 's/^\([a-z]*\):.*##/  make \1\t/p' Makefile | expand --tabs=18
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand --tabs=18
 
 setup:  ## install the Debian and Python packages that are missing
 	@scripts/setup
@@ -23,8 +23,11 @@ demo: build  ## train a language model, evaluate it, generate from it; DATA='a.t
 test: build  ## run every test; ARGS='-R name' picks some
 	@$(PYTHON) scripts/run_tests.py default $(ARGS)
 
-bench: build  ## measure the kernels against their peers, in minutes; ARGS="--full --out DIR" for more
+bench: build  ## measure the kernels against their peers, in minutes; ARGS="--out DIR" keeps the results
 	@$(PYTHON) benchmarks/run.py $(ARGS)
+
+bench-full: build  ## the same with more rounds, to a million tokens
+	@$(PYTHON) benchmarks/run.py --full $(ARGS)
 
 format: setup  ## format every C++ file
 	@scripts/format

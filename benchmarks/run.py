@@ -25,7 +25,13 @@ from peers import curves, figures  # noqa: E402
 KERNELS = ROOT / "build" / "benchmarks" / "gma_benchmarks"
 
 
-def machine() -> str:
+def fma_peak() -> dict[str, float]:
+    report = subprocess.run([KERNELS, "--benchmark_filter=^fma_peak", "--benchmark_format=json"],
+                            capture_output=True, check=True).stdout
+    return json.loads(report)["benchmarks"][0]
+
+
+def machine(peak: dict[str, float]) -> str:
     model = platform.processor()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -33,9 +39,6 @@ def machine() -> str:
             break
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True,
                             text=True, check=False).stdout.strip()
-    peak = json.loads(
-        subprocess.run([KERNELS, "--benchmark_filter=^fma_peak", "--benchmark_format=json"],
-                       capture_output=True, check=True).stdout)["benchmarks"][0]
     return (f"{model}, {torch.get_num_threads()} threads, torch {torch.__version__}, commit {commit}; "
             f"FMA peak of one thread {peak['flop/s'] / 1e9:.1f} GF/s ({peak['label']})")
 
@@ -51,11 +54,12 @@ def main() -> None:
         arguments.out.mkdir(parents=True, exist_ok=True)
     rounds = 9 if arguments.full else 5
     longest = 1_048_576 if arguments.full else 131_072
-    print(machine(), flush=True)
+    peak = fma_peak()
+    print(machine(peak), flush=True)
 
     if arguments.only != "curves":
         groups = [
-            lambda: figures.rate_figures(rounds),
+            lambda: figures.rate_figures(rounds, peak["flop/s"]),
             lambda: figures.sdpa_figures(rounds),
             lambda: figures.plain_figure(rounds),
             lambda: figures.thread_figure(rounds),

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -91,8 +91,15 @@ def sgemm() -> Callable[[], object]:
 SGEMM_FLOPS = 2.0 * 2048**3
 
 
-def rate_figures(rounds: int) -> list[Figure]:
+def rate_figures(rounds: int, fma_peak: float) -> list[Figure]:
+    """`fma_peak` is that of one thread, in flop/s."""
+    peak = fma_peak * torch.get_num_threads()
     problem = Problem(8192)
+    tied, spherical = Problem(8192), Problem(8192)
+    tied.mixture = replace(tied.mixture, variances=tied.mixture.variances[:, :1].contiguous())
+    spherical.mixture = replace(
+        spherical.mixture, variances=spherical.mixture.variances[:, :, :1].contiguous()
+    )
     for causal in (False, True):
         problem.check(attention.gma, causal, 1e-3)
     times = interleaved(
@@ -101,6 +108,9 @@ def rate_figures(rounds: int) -> list[Figure]:
             "forward": problem.run(attention.gma, False, False),
             "both": problem.run(attention.gma, False, True),
             "causal": problem.run(attention.gma, True, True),
+            "tied": tied.run(attention.gma, False, True),
+            "spherical": spherical.run(attention.gma, False, True),
+            "linear": problem.run(attention.linear, False, True),
             "careful": problem.run(attention.careful, False, True),
             "careful causal": problem.run(attention.careful, True, True),
         },
@@ -111,7 +121,8 @@ def rate_figures(rounds: int) -> list[Figure]:
         work = attention.useful_flops(8192, HEADS, COMPONENTS, SIZE, backward)
         gflops = work / timing.best / 1e9
         return ratio(name, goal, times["sgemm"], timing, work / SGEMM_FLOPS,
-                     f"{gflops:.1f} GF/s; sgemm {SGEMM_FLOPS / times['sgemm'].best / 1e9:.1f}")
+                     f"{gflops:.1f} GF/s, {gflops * 1e9 / peak:.0%} of the FMA peak; "
+                     f"sgemm {SGEMM_FLOPS / times['sgemm'].best / 1e9:.1f}")
 
     return [
         rate("bidirectional forward, N=8192: rate over sgemm", 0.95, times["forward"], False),
@@ -119,6 +130,10 @@ def rate_figures(rounds: int) -> list[Figure]:
         rate("causal forward + backward, N=8192: rate over sgemm", 0.65, times["causal"], True),
         ratio("careful PyTorch, bidirectional, N=8192", 2, times["careful"], times["both"]),
         ratio("careful PyTorch, causal, N=8192", 2, times["careful causal"], times["causal"]),
+        ratio("diag over tied variances, N=8192", None, times["both"], times["tied"]),
+        ratio("diag over spherical variances, N=8192", None, times["both"], times["spherical"]),
+        ratio("PyTorch linear attention (elu + 1), bidirectional, N=8192", None, times["linear"],
+              times["both"], detail="a cheaper operator: 4ND^2 a head"),
     ]
 
 
