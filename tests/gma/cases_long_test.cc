@@ -17,9 +17,9 @@
 namespace gma::test {
 namespace {
 
-/// The oracle would take minutes here.
+/// On the best instruction set alone: the others, and the oracle, would take minutes.
 class LongCases : public ImplementationTest {};
-INSTANTIATE_TEST_SUITE_P(All, LongCases, testing::ValuesIn(kernels()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, LongCases, testing::Values(kernels().front()), test_name);
 
 /// A problem's arguments with query, key and value in another type.
 template <class T>
