@@ -50,7 +50,7 @@ struct State {
 ///   (Hk, K, D)  diag: a variance for every component and channel,
 ///   (Hk, 1, D)  tied: the components of a head share theirs,
 ///   (Hk, K, 1)  spherical: each component has one for all channels.
-/// tied and spherical cost about half as much in D. `prior_logits` are log pi up to a constant a
+/// tied and spherical need about half the arithmetic in D. `prior_logits` are log pi up to a constant a
 /// head; -inf switches a component off.
 template <class T>
 struct AttentionArgs {
