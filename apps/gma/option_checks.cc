@@ -42,8 +42,8 @@ std::vector<std::string> notes_on_options(const OptionBinder& options, const Tra
       notes.push_back(fmt::format("note: --{} has no effect with {}", option, beside));
     }
   };
-  for (const char* option :
-       {"components", "initial-variance", "variance-floor", "mixture-lr-scale"}) {
+  for (const char* option : {"components", "covariance-type", "initial-variance", "variance-floor",
+                             "mixture-lr-scale"}) {
     note_if(config.mixer != "gma", option, "--mixer " + config.mixer);
   }
   note_if(!config.use_short_conv, "short-conv-width", "--no-use-short-conv");

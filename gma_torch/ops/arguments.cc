@@ -14,33 +14,36 @@ namespace {
 
 using SymShape = std::vector<c10::SymInt>;
 
-/// Calls visit(name, tensor) for every tensor of a call that is given, under its public name.
 template <class Visit>
-void for_each_tensor(const Arguments& args, const Visit& visit) {
+void visit_given(const char* name, const std::optional<at::Tensor>& tensor, const Visit& visit) {
+  if (is_given(tensor)) visit(name, *tensor);
+}
+
+/// What passes and steps have in common.
+template <class Args, class Visit>
+void visit_inputs(const Args& args, const Visit& visit) {
   visit("query", args.query);
   visit("key", args.key);
   visit("value", args.value);
   visit("means", args.means);
   visit("variances", args.variances);
   visit("prior_logits", args.prior_logits);
-  const auto visit_given = [&](const char* name, const std::optional<at::Tensor>& tensor) {
-    if (is_given(tensor)) visit(name, *tensor);
-  };
-  visit_given("key_padding_mask", args.key_padding_mask);
-  visit_given("cu_seqlens_q", args.cu_seqlens_q);
-  visit_given("cu_seqlens_k", args.cu_seqlens_k);
-  visit_given("initial_state.s", args.initial_s);
-  visit_given("initial_state.z", args.initial_z);
+}
+
+/// Calls visit(name, tensor) for every tensor of a call that is given, under its public name.
+template <class Visit>
+void for_each_tensor(const Arguments& args, const Visit& visit) {
+  visit_inputs(args, visit);
+  visit_given("key_padding_mask", args.key_padding_mask, visit);
+  visit_given("cu_seqlens_q", args.cu_seqlens_q, visit);
+  visit_given("cu_seqlens_k", args.cu_seqlens_k, visit);
+  visit_given("initial_state.s", args.initial_s, visit);
+  visit_given("initial_state.z", args.initial_z, visit);
 }
 
 template <class Visit>
 void for_each_tensor(const StepArguments& args, const Visit& visit) {
-  visit("query", args.query);
-  visit("key", args.key);
-  visit("value", args.value);
-  visit("means", args.means);
-  visit("variances", args.variances);
-  visit("prior_logits", args.prior_logits);
+  visit_inputs(args, visit);
   visit("state.s", args.s);
   visit("state.z", args.z);
 }
@@ -50,12 +53,9 @@ void for_each_tensor(const Upstream& upstream, const Visit& visit) {
   visit("normalizer", upstream.normalizer);
   visit("segment_s", upstream.segment_s);
   visit("segment_z", upstream.segment_z);
-  const auto visit_given = [&](const char* name, const std::optional<at::Tensor>& tensor) {
-    if (is_given(tensor)) visit(name, *tensor);
-  };
-  visit_given("grad_output", upstream.grad_output);
-  visit_given("grad_final_s", upstream.grad_final_s);
-  visit_given("grad_final_z", upstream.grad_final_z);
+  visit_given("grad_output", upstream.grad_output, visit);
+  visit_given("grad_final_s", upstream.grad_final_s, visit);
+  visit_given("grad_final_z", upstream.grad_final_z, visit);
 }
 
 /// `x` is query, or the x of responsibilities.

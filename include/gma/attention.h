@@ -50,8 +50,8 @@ struct State {
 ///   (Hk, K, D)  diag: a variance for every component and channel,
 ///   (Hk, 1, D)  tied: the components of a head share theirs,
 ///   (Hk, K, 1)  spherical: each component has one for all channels.
-/// tied and spherical need about half the arithmetic in D. `prior_logits` are log pi up to a constant a
-/// head; -inf switches a component off.
+/// tied and spherical need about half the arithmetic in D. `prior_logits` are log pi up to a
+/// constant a head; -inf switches a component off.
 template <class T>
 struct AttentionArgs {
   using A = accumulate_t<T>;

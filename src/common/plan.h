@@ -88,13 +88,22 @@ inline Cut cut(const std::vector<std::int64_t>& lengths) {
   return result;
 }
 
+/// Leading entries of Saved::segment_s: the state before each segment (causal), or each sequence's
+/// total (otherwise).
+template <class T>
+std::int64_t num_saved(const AttentionArgs<T>& args) {
+  std::int64_t count = 0;
+  for (const Sequence& sequence : sequences(args)) {
+    const std::int64_t step = segment_tokens(sequence.num_keys());
+    count += args.is_causal ? (sequence.num_keys() + step - 1) / step : 1;
+  }
+  return count;
+}
+
 struct Plan {
   std::vector<Sequence> sequences;
   Cut queries;
   Cut keys;
-  /// Leading entries of Saved::segment_s: the state before each segment (causal), or each
-  /// sequence's total (otherwise).
-  std::int64_t num_saved = 0;
 
   std::int64_t num_sequences() const { return static_cast<std::int64_t>(sequences.size()); }
 };
@@ -111,7 +120,6 @@ Plan make_plan(const AttentionArgs<T>& args) {
   }
   plan.queries = cut(queries);
   plan.keys = cut(keys);
-  plan.num_saved = args.is_causal ? plan.keys.num_segments() : plan.num_sequences();
   return plan;
 }
 

@@ -38,7 +38,8 @@ struct Backward {
         extents(args),
         dropout(args.dropout_p, args.dropout_seed),
         mixtures(args.means, args.variances, args.prior_logits, args.executor),
-        moments(std::max(plan.queries.num_batches(), plan.keys.num_batches()), extents),
+        moments(std::max(plan.queries.num_batches(), plan.keys.num_batches()), extents,
+                args.is_causal),
         in_one_sweep(args.is_causal &&
                      plan.keys.num_groups() * extents.num_heads >= args.executor.num_threads),
         grad_states(in_one_sweep ? 0 : plan.queries.num_segments(), extents),
@@ -555,15 +556,13 @@ void backward_in_one_sweep(const Backward<T>& shared) {
   shared.args.executor.run(
       shared.plan.keys.num_groups() * heads, [&](std::int64_t begin, std::int64_t end) {
         BackwardWorker<T> worker(shared);
-        while (begin < end) {
-          const Group& group = groups[begin / heads];
-          const std::int64_t h = begin % heads;
-          const std::int64_t last = std::min(heads, h + end - begin);
-          for (std::int64_t i = group.last_sequence; i-- > group.first_sequence;) {
-            backward_causal_heads(shared, worker, i, h, last);
-          }
-          begin += last - h;
-        }
+        for_head_ranges(begin, end, heads,
+                        [&](std::int64_t index, std::int64_t first, std::int64_t last) {
+                          const Group& group = groups[index];
+                          for (std::int64_t i = group.last_sequence; i-- > group.first_sequence;) {
+                            backward_causal_heads(shared, worker, i, first, last);
+                          }
+                        });
       });
 }
 

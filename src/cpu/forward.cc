@@ -169,7 +169,7 @@ template <class T>
 StateArray<accumulate_t<T>> saved_states(const Forward<T>& shared) {
   const auto& saved = shared.outputs.saved;
   if (saved) return {saved.segment_s.data, saved.segment_z.data, shared.extents};
-  return {shared.plan.num_saved, shared.extents};
+  return {num_saved(shared.args), shared.extents};
 }
 
 /// Calls task(worker, h, index) for every index in [0, count) and head, a worker a range. Heads
@@ -250,16 +250,14 @@ template <class T>
 void forward_causal_sequential(const Forward<T>& shared,
                                const StateArray<accumulate_t<T>>& before) {
   const std::int64_t heads = shared.extents.num_heads;
-  shared.args.executor.run(shared.plan.num_sequences() * heads,
-                           [&](std::int64_t begin, std::int64_t end) {
-                             ForwardWorker<T> worker(shared);
-                             while (begin < end) {
-                               const std::int64_t h = begin % heads;
-                               const std::int64_t last = std::min(heads, h + end - begin);
-                               forward_causal_heads(shared, before, worker, begin / heads, h, last);
-                               begin += last - h;
-                             }
-                           });
+  shared.args.executor.run(
+      shared.plan.num_sequences() * heads, [&](std::int64_t begin, std::int64_t end) {
+        ForwardWorker<T> worker(shared);
+        for_head_ranges(begin, end, heads,
+                        [&](std::int64_t sequence, std::int64_t first, std::int64_t last) {
+                          forward_causal_heads(shared, before, worker, sequence, first, last);
+                        });
+      });
 }
 
 /// Two passes, a task a segment: sums of all segments, a scan, then outputs. The same bits.

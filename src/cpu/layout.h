@@ -8,8 +8,8 @@
 // into different cache sets.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "common/aligned_array.h"
 #include "common/covariance.h"
@@ -227,6 +227,19 @@ void for_states(std::int64_t num_sequences, const Extents& extents, const Execut
     for (std::int64_t i = begin; i < end; ++i)
       task(state, i / extents.num_heads, i % extents.num_heads);
   });
+}
+
+/// Cuts a range of (index, head) pairs, heads fastest, into the ranges of heads of each index:
+/// calls task(index, first head, last head), the last one exclusive.
+template <class Task>
+void for_head_ranges(std::int64_t begin, std::int64_t end, std::int64_t num_heads,
+                     const Task& task) {
+  while (begin < end) {
+    const std::int64_t first = begin % num_heads;
+    const std::int64_t last = std::min(num_heads, first + end - begin);
+    task(begin / num_heads, first, last);
+    begin += last - first;
+  }
 }
 
 }  // namespace gma::cpu

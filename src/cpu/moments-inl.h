@@ -22,12 +22,14 @@ HWY_BEFORE_NAMESPACE();
 namespace gma::cpu {
 namespace HWY_NAMESPACE {
 
-/// Moments, one partial sum a batch of segments and side, joined in order at the end.
+/// Moments, one partial sum a batch of segments, joined in order at the end. When causal there is
+/// one for each side, because one sweep and two add to them in turns that differ.
 template <class A>
 class MomentArray {
  public:
-  MomentArray(std::int64_t batches, const Extents& extents)
-      : parts_(2 * batches),
+  MomentArray(std::int64_t batches, const Extents& extents, bool is_causal)
+      : sides_(is_causal ? 2 : 1),
+        parts_(sides_ * batches),
         k_(extents.num_components),
         dim_(extents.dim),
         stride_(row_stride<A>(extents.dim)),
@@ -38,7 +40,7 @@ class MomentArray {
   }
 
   Moments<A> at(std::int64_t batch, Side side, std::int64_t head) const {
-    const std::int64_t part = 2 * batch + (side == Side::key ? 1 : 0);
+    const std::int64_t part = sides_ * batch + (side == Side::key ? sides_ - 1 : 0);
     return in_block(data_.data() + (head * parts_ + part) * size());
   }
 
@@ -133,6 +135,7 @@ class MomentArray {
     return {first * inverse_std, 0.5 * (second - moments.zeroth[k]) * inverse_std * inverse_std};
   }
 
+  std::int64_t sides_;
   std::int64_t parts_;
   std::int64_t k_;
   std::int64_t dim_;

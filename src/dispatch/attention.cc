@@ -46,7 +46,7 @@ StepArgs<T> with_executor(const StepArgs<T>& args) {
 template <class T>
 std::int64_t saved_segments(const AttentionArgs<T>& args) {
   validate(args);
-  return make_plan(args).num_saved;
+  return num_saved(args);
 }
 
 template <class T>

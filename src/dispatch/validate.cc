@@ -117,7 +117,7 @@ void check_contiguous(std::string_view name, const View<T, Rank>& view) {
 template <class T, class A>
 void validate_saved(const AttentionArgs<T>& args, const Saved<A>& saved) {
   if (!saved) return;
-  const std::int64_t segments = make_plan(args).num_saved;
+  const std::int64_t segments = num_saved(args);
   const std::int64_t heads = args.key.size(2);
   const std::int64_t num_components = args.means.size(1);
   check_shape("saved.normalizer", saved.normalizer, "(B, Tq, Hq)",

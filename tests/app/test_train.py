@@ -210,9 +210,9 @@ def test_options_without_effect_are_noted(tmp_path: Path, text_file: Path) -> No
     out = gma_ok(
         *("train", "lm", "--data", text_file, "--valid-data", text_file, *TINY, "--steps=1"),
         *("--out", tmp_path / "run", "--mixer=softmax", "--vocab-size=300", "--context=20000"),
-        *("--valid-fraction=0.1", "--batch-size=1"),
+        *("--valid-fraction=0.1", "--batch-size=1", "--covariance-type=tied"),
     )
-    for option in ("--components", "--vocab-size", "--valid-fraction"):
+    for option in ("--components", "--covariance-type", "--vocab-size", "--valid-fraction"):
         assert f"note: {option} has no effect with " in out
     assert "shorter than --context 20000" in out and "vocabulary 256" in out
 

@@ -82,20 +82,8 @@ Case read_case(Bytes& bytes) {
 
 template <class T>
 void scatter(Problem<T>& problem, Bytes& bytes) {
-  const auto place = [&](auto& tensor) {
-    if (tensor.empty()) return;
-    tensor = tensor.with_layout(kLayouts[bytes.below(kLayouts.size())]);
-  };
-  place(problem.query);
-  place(problem.key);
-  place(problem.value);
-  place(problem.means);
-  place(problem.variances);
-  place(problem.prior_logits);
-  place(problem.grad_output);
-  place(problem.mask);
-  place(problem.initial_s);
-  place(problem.initial_z);
+  problem.for_each_tensor(
+      [&](auto& tensor) { tensor = tensor.with_layout(kLayouts[bytes.below(kLayouts.size())]); });
 }
 
 /// Values that no result has to be right for, but that must not lead outside of any array.

@@ -21,32 +21,6 @@ namespace {
 class LongCases : public ImplementationTest {};
 INSTANTIATE_TEST_SUITE_P(All, LongCases, testing::Values(kernels().front()), test_name);
 
-/// A problem's arguments with query, key and value in another type.
-template <class T>
-struct Stored {
-  Tensor<T, 4> query, key, value;
-
-  explicit Stored(const Problem<float>& problem)
-      : query(convert<T>(problem.query)),
-        key(convert<T>(problem.key)),
-        value(convert<T>(problem.value)) {}
-
-  AttentionArgs<T> args(const Problem<float>& problem, Backend backend) const {
-    const AttentionArgs<float> same = problem.args(backend);
-    AttentionArgs<T> args;
-    args.query = query.view();
-    args.key = key.view();
-    args.value = value.view();
-    args.means = same.means;
-    args.variances = same.variances;
-    args.prior_logits = same.prior_logits;
-    args.is_causal = same.is_causal;
-    args.backend = backend;
-    args.executor = threads(2);
-    return args;
-  }
-};
-
 TEST_P(LongCases, C22_SumsOverAMillionTokens) {
   for (const std::int64_t n : {131'072, 1'048'576}) {
     for (const bool is_causal : {false, true}) {
@@ -90,9 +64,7 @@ TEST_P(LongCases, C23_ErrorDoesNotGrowWithTheSequence) {
     Problem<float> problem = make_problem<float>(
         {.queries = n, .keys = n, .dim = 8, .value_dim = 4, .components = 8, .is_causal = true});
     const Stored<bfloat16> stored(problem);
-    problem.query = convert<float>(stored.query);
-    problem.key = convert<float>(stored.key);
-    problem.value = convert<float>(stored.value);
+    stored.widen_into(problem);
     const std::vector<double> expected =
         in_double(solve_forward(in_double(problem), Backend::reference).output);
     const double error =

@@ -19,21 +19,7 @@ namespace {
 
 template <class T>
 Problem<T> with_layout(Problem<T> problem, Layout layout) {
-  const auto place = [&](auto& tensor) {
-    if (!tensor.empty()) tensor = tensor.with_layout(layout);
-  };
-  place(problem.query);
-  place(problem.key);
-  place(problem.value);
-  place(problem.means);
-  place(problem.variances);
-  place(problem.prior_logits);
-  place(problem.mask);
-  place(problem.initial_s);
-  place(problem.initial_z);
-  place(problem.grad_output);
-  place(problem.grad_final_s);
-  place(problem.grad_final_z);
+  problem.for_each_tensor([&](auto& tensor) { tensor = tensor.with_layout(layout); });
   return problem;
 }
 

@@ -92,52 +92,24 @@ TYPED_TEST(Half, RoundsToNearestTiesToEven) {
   }
 }
 
-/// A problem in float whose inputs are exactly representable in T, and the same inputs in T.
-template <class T>
-struct Narrowed {
-  explicit Narrowed(const Case& options) : wide(make_problem<float>(options)) {
-    // Gradients must survive the cancellation that a mean of the values far from zero brings.
-    wide.value.for_each([](float& value) { value += 1; });
-    for (auto [from, to] :
-         {std::pair{&wide.query, &query}, std::pair{&wide.key, &key},
-          std::pair{&wide.value, &value}, std::pair{&wide.grad_output, &grad_output}}) {
-      *to = convert<T>(*from);
-      *from = convert<float>(*to);
-    }
-  }
-
-  AttentionArgs<T> args(Backend backend) const {
-    const AttentionArgs<float> same = wide.args(backend);
-    AttentionArgs<T> result;
-    result.query = query.view();
-    result.key = key.view();
-    result.value = value.view();
-    result.means = same.means;
-    result.variances = same.variances;
-    result.prior_logits = same.prior_logits;
-    result.is_causal = same.is_causal;
-    result.backend = backend;
-    return result;
-  }
-
-  Problem<float> wide;
-  Tensor<T, 4> query, key, value, grad_output;
-};
-
 /// Everything is computed in float and rounded where it is stored.
 template <class T>
 void expect_narrow_is_wide_rounded(const Implementation& implementation) {
   for (const bool is_causal : {false, true}) {
     SCOPED_TRACE(is_causal);
-    const Narrowed<T> problem({.queries = 301,
-                               .keys = 301,
-                               .dim = 33,
-                               .value_dim = 21,
-                               .components = 19,
-                               .is_causal = is_causal});
-    const Results<float> wide = solve(problem.wide, implementation.backend);
-    const AttentionArgs<T> args = problem.args(implementation.backend);
-    Tensor<T, 4> output(problem.wide.grad_output.shape());
+    Problem<float> problem = make_problem<float>({.queries = 301,
+                                                  .keys = 301,
+                                                  .dim = 33,
+                                                  .value_dim = 21,
+                                                  .components = 19,
+                                                  .is_causal = is_causal});
+    // Gradients must survive the cancellation that a mean of the values far from zero brings.
+    problem.value.for_each([](float& value) { value += 1; });
+    const Stored<T> stored(problem);
+    stored.widen_into(problem);
+    const Results<float> wide = solve(problem, implementation.backend);
+    const AttentionArgs<T> args = stored.args(problem, implementation.backend);
+    Tensor<T, 4> output(problem.grad_output.shape());
     Tensor<float, 3> normalizer({args.query.size(0), args.query.size(1), args.query.size(2)});
     const std::int64_t segments = saved_segments(args);
     Tensor<float, 4> segment_s(
@@ -150,7 +122,7 @@ void expect_narrow_is_wide_rounded(const Implementation& implementation) {
     Tensor<T, 4> dquery(args.query.shape), dkey(args.key.shape), dvalue(args.value.shape);
     Tensor<float, 3> dmeans(args.means.shape), dvariances(args.variances.shape);
     Tensor<float, 2> dprior_logits(args.prior_logits.shape);
-    backward<T>(args, {.saved = saved, .grad_output = problem.grad_output.view()},
+    backward<T>(args, {.saved = saved, .grad_output = stored.grad_output.view()},
                 {.query = dquery.view(),
                  .key = dkey.view(),
                  .value = dvalue.view(),

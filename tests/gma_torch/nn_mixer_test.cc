@@ -27,11 +27,13 @@ struct Variant {
   bool short_conv;
   std::int64_t key_value_heads;
   torch::Dtype dtype;
+  const char* covariance_type = "diag";
 };
 
 void PrintTo(const Variant& variant, std::ostream* out) {
   *out << variant.mixer << (variant.short_conv ? ", short conv" : "") << ", "
-       << variant.key_value_heads << " key heads, " << c10::toString(variant.dtype);
+       << variant.key_value_heads << " key heads, " << c10::toString(variant.dtype) << ", "
+       << variant.covariance_type;
 }
 
 class EveryMixer : public testing::TestWithParam<Variant> {
@@ -41,6 +43,7 @@ class EveryMixer : public testing::TestWithParam<Variant> {
     config.is_causal = is_causal;
     config.use_short_conv = GetParam().short_conv;
     config.num_key_value_heads = GetParam().key_value_heads;
+    config.covariance_type = GetParam().covariance_type;
     return config;
   }
   std::shared_ptr<Mixer> make(const MixerConfig& config) const {
@@ -61,6 +64,8 @@ INSTANTIATE_TEST_SUITE_P(Mixers, EveryMixer,
                          testing::Values(Variant{"gma", false, 0, torch::kFloat32},
                                          Variant{"gma", true, 2, torch::kFloat32},
                                          Variant{"gma", true, 0, torch::kFloat64},
+                                         Variant{"gma", false, 2, torch::kFloat32, "tied"},
+                                         Variant{"gma", true, 0, torch::kFloat64, "spherical"},
                                          Variant{"softmax", false, 2, torch::kFloat32},
                                          Variant{"softmax", true, 0, torch::kFloat64}));
 
@@ -387,6 +392,11 @@ TEST(GaussianMixtureAttention, StartsWithSoftRouting) {
   MixerConfig config = small_config();
   EXPECT_TRUE(near(GaussianMixtureAttention(config)->variances(),
                    torch::full({4, 5, 6}, 4.0 * std::sqrt(6.0)), 1e-6));
+  config.covariance_type = "tied";
+  EXPECT_EQ(GaussianMixtureAttention(config)->variances().sizes(), torch::IntArrayRef({4, 1, 6}));
+  config.covariance_type = "spherical";
+  EXPECT_EQ(GaussianMixtureAttention(config)->variances().sizes(), torch::IntArrayRef({4, 5, 1}));
+  config.covariance_type = "diag";
   for (const double variance : {2e-4, 0.3, 1.0, 90.0}) {
     config.initial_variance = variance;
     EXPECT_TRUE(
@@ -503,6 +513,8 @@ TEST(MixerConfig, RefusesUnusableFieldsByName) {
   EXPECT_TRUE(refuses(with([](auto& c) { c.num_key_value_heads = 3; }), "num_key_value_heads"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.num_heads = 8; }), "even with use_rotary, got 3"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.num_components = 0; }), "num_components"));
+  EXPECT_TRUE(refuses(with([](auto& c) { c.covariance_type = "full"; }),
+                      "covariance_type must be diag, tied or spherical, got 'full'"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.initial_variance = 5e-5; }), "initial_variance"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.variance_floor = NAN; }), "variance_floor"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.attention_dropout = 1.0; }), "attention_dropout"));

@@ -33,6 +33,53 @@ struct Problem {
 
   /// Views of the above; valid for as long as this lives unchanged.
   AttentionArgs<T> args(Backend backend) const;
+
+  /// Calls `body(tensor)` for every tensor that is present.
+  template <class Body>
+  void for_each_tensor(Body body) {
+    const auto visit = [&](auto&... tensors) {
+      (void(tensors.empty() ? void() : body(tensors)), ...);
+    };
+    visit(query, key, value, means, variances, prior_logits, mask, initial_s, initial_z,
+          grad_output, grad_final_s, grad_final_z);
+  }
+};
+
+/// query, key, value and the output's gradient of a problem in float, stored as T. The rest of a
+/// call is the problem's.
+template <class T>
+struct Stored {
+  explicit Stored(const Problem<float>& problem)
+      : query(convert<T>(problem.query)),
+        key(convert<T>(problem.key)),
+        value(convert<T>(problem.value)),
+        grad_output(convert<T>(problem.grad_output)) {}
+
+  /// Makes the problem hold what is stored, exactly.
+  void widen_into(Problem<float>& problem) const {
+    problem.query = convert<float>(query);
+    problem.key = convert<float>(key);
+    problem.value = convert<float>(value);
+    problem.grad_output = convert<float>(grad_output);
+  }
+
+  AttentionArgs<T> args(const Problem<float>& problem, Backend backend) const {
+    const AttentionArgs<float> wide = problem.args(backend);
+    AttentionArgs<T> args;
+    args.query = query.view();
+    args.key = key.view();
+    args.value = value.view();
+    args.means = wide.means;
+    args.variances = wide.variances;
+    args.prior_logits = wide.prior_logits;
+    args.is_causal = wide.is_causal;
+    args.eps = wide.eps;
+    args.backend = backend;
+    args.executor = threads(2);
+    return args;
+  }
+
+  Tensor<T, 4> query, key, value, grad_output;
 };
 
 /// Random data for a case, the same for the same seed.
