@@ -88,7 +88,9 @@ void fma_peak(benchmark::State& state) {
   state.counters["flop/s"] = benchmark::Counter(flops, benchmark::Counter::kIsRate);
   state.SetLabel(HWY_DYNAMIC_DISPATCH(target_name)());
 }
-BENCHMARK(fma_peak);
+// On one thread, and on all at once: virtual cores may be threads of one real core.
+BENCHMARK(fma_peak)->UseRealTime()->ThreadPerCpu();
+BENCHMARK(fma_peak)->UseRealTime();
 
 }  // namespace
 }  // namespace gma::benchmarks

@@ -91,9 +91,8 @@ def sgemm() -> Callable[[], object]:
 SGEMM_FLOPS = 2.0 * 2048**3
 
 
-def rate_figures(rounds: int, fma_peak: float) -> list[Figure]:
-    """`fma_peak` is that of one thread, in flop/s."""
-    peak = fma_peak * torch.get_num_threads()
+def rate_figures(rounds: int, peak: float) -> list[Figure]:
+    """`peak` is what multiply-adds alone reach on all threads, in flop/s."""
     problem = Problem(8192)
     tied, spherical = Problem(8192), Problem(8192)
     tied.mixture = replace(tied.mixture, variances=tied.mixture.variances[:, :1].contiguous())
@@ -173,24 +172,29 @@ def plain_figure(rounds: int) -> list[Figure]:
 
 
 def thread_figure(rounds: int) -> list[Figure]:
+    """Beside the same of sgemm: virtual cores may be threads of one real core, and then nothing gains
+    much from the second."""
     problem = Problem(131072, heads=1)
     threads = torch.get_num_threads()
+    runs = {"bidirectional": problem.run(attention.gma, False, True),
+            "causal": problem.run(attention.gma, True, True), "sgemm": sgemm()}
+
+    def with_threads(count: int, run: Callable[[], object]) -> Callable[[], object]:
+        def body() -> None:
+            torch.set_num_threads(count)
+            run()
+
+        return body
+
+    times = interleaved({f"{name}, {count}": with_threads(count, run)
+                         for name, run in runs.items() for count in (1, threads)}, rounds)
+    torch.set_num_threads(threads)
     figures = []
-    for causal in (False, True):
-        run = problem.run(attention.gma, causal, True)
-
-        def with_threads(count: int) -> Callable[[], object]:
-            def body() -> None:
-                torch.set_num_threads(count)
-                run()
-
-            return body
-
-        times = interleaved({"one": with_threads(1), "all": with_threads(threads)}, rounds)
-        torch.set_num_threads(threads)
-        kind = "causal" if causal else "bidirectional"
-        figures.append(ratio(f"parallel efficiency, B=H=1, N=131072, {kind}, {threads} threads",
-                             0.85, times["one"], times["all"], 1 / threads))
+    for name in runs:
+        goal = None if name == "sgemm" else 0.85
+        what = "sgemm, 2048^3" if name == "sgemm" else f"B=H=1, N=131072, {name}"
+        figures.append(ratio(f"parallel efficiency of {threads} threads: {what}", goal,
+                             times[f"{name}, 1"], times[f"{name}, {threads}"], 1 / threads))
     return figures
 
 
@@ -235,15 +239,23 @@ def step_figure(kernels: Path) -> list[Figure]:
                   timing["step_data/real_time"], step, detail=f"{step.best / 1e3:.1f} us a step")]
 
 
-def memory_figure(tokens: int) -> list[Figure]:
-    """Peak beside inputs, outputs and gradients, in a process of its own, as a share of them."""
+def memory_figures() -> list[Figure]:
+    """A million tokens, each in a process of its own: the peak beside inputs, outputs and gradients,
+    as a share of them, for one head; and all that the process holds, for four."""
+
+    def measure(causal: bool, heads: int) -> dict[str, float]:
+        command = [sys.executable, "-m", "peers.memory", str(2**20), str(int(causal)), str(heads)]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
     figures = []
     for causal in (False, True):
-        command = [sys.executable, "-m", "peers.memory", str(tokens), str(int(causal))]
-        share = float(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
         kind = "causal" if causal else "bidirectional"
-        figures.append(Figure(f"0.15 over the share of extra memory, N={tokens}, H=1, {kind}", 1.0,
+        share = measure(causal, 1)["share"]
+        figures.append(Figure(f"0.15 over the share of extra memory, N=1048576, H=1, {kind}", 1.0,
                               0.15 / share, 0.15 / share, 0.15 / share, f"{share:.1%} of the data"))
+        peak = measure(causal, 4)["peak"] / 1e9
+        figures.append(Figure(f"12 GB over the peak of the process, N=1048576, H=4, {kind}", 1.0,
+                              12 / peak, 12 / peak, 12 / peak, f"{peak:.2f} GB"))
     return figures
 
 

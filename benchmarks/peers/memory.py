@@ -1,11 +1,13 @@
 # Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
-"""Prints the peak memory of forward + backward beside inputs, outputs and gradients, over their size.
+"""Prints, as JSON, what forward + backward takes: `share`, its peak beside inputs, outputs and
+gradients over their size, and `peak`, all that the process held, in bytes.
 
-Usage: python -m peers.memory TOKENS CAUSAL
+Usage: python -m peers.memory TOKENS CAUSAL HEADS
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -22,7 +24,7 @@ def status(field: str) -> int:
     raise KeyError(field)
 
 
-def extra_share(tokens: int, causal: bool, heads: int = 1, size: int = 64) -> float:
+def measure(tokens: int, causal: bool, heads: int, size: int = 64) -> dict[str, float]:
     mixture = attention.make_mixture(heads, 128, size)
     warm_up = [torch.randn(1, 64, heads, size, requires_grad=True) for _ in range(3)]
     attention.gma(*warm_up, mixture, causal).sum().backward()
@@ -35,8 +37,8 @@ def extra_share(tokens: int, causal: bool, heads: int = 1, size: int = 64) -> fl
     peak = status("VmHWM")
     one = upstream.numel() * upstream.element_size()
     # Of the eight arrays (q, k, v, o and their gradients) four come to life after `before`.
-    return (peak - before - 4 * one) / (8 * one)
+    return {"share": (peak - before - 4 * one) / (8 * one), "peak": peak}
 
 
 if __name__ == "__main__":
-    print(extra_share(int(sys.argv[1]), sys.argv[2] == "1"))
+    print(json.dumps(measure(int(sys.argv[1]), sys.argv[2] == "1", int(sys.argv[3]))))

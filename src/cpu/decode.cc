@@ -7,73 +7,18 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <type_traits>
 
 #include "cpu/cpu.h"
 #include "cpu/layout.h"
 #include "cpu/tile-inl.h"
+#include "cpu/token-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gma::cpu {
 namespace HWY_NAMESPACE {
 
-/// log(a_1 ... a_n) for positive factors, a vector of chains at a time: exponents are added and
-/// significands multiplied, which spares a logarithm for every factor.
-template <class A>
-class LogProduct {
- public:
-  // Defined here, and not by member initialisers, to be compiled for this instruction set.
-  LogProduct() {
-    const Tag<A> d;
-    sum_ = hn::Zero(d);
-    product_ = hn::Set(d, A{1});
-    exponents_ = hn::Zero(hn::RebindToSigned<Tag<A>>());
-  }
-
-  void multiply(Vec<A> factor) {
-    const Tag<A> d;
-    if constexpr (std::is_same_v<A, double>) {
-      sum_ = hn::Add(sum_, hn::Log(d, factor));
-    } else {
-      const hn::RebindToSigned<Tag<A>> di;
-      const auto bits = hn::BitCast(di, factor);
-      exponents_ = hn::Add(exponents_, hn::Sub(hn::ShiftRight<23>(bits), hn::Set(di, 127)));
-      const auto significand = hn::Or(hn::And(bits, hn::Set(di, 0x7fffff)), hn::Set(di, 127 << 23));
-      product_ = hn::Mul(product_, hn::BitCast(d, significand));
-      // Each factor is below 2: the product is renewed long before it could overflow.
-      if (++count_ == 64) renew();
-    }
-  }
-
-  A value() {
-    const Tag<A> d;
-    if constexpr (!std::is_same_v<A, double>) {
-      renew();
-      const Vec<A> log2 = hn::Set(d, 0.693147180559945309F);
-      sum_ = hn::MulAdd(hn::ConvertTo(d, exponents_), log2, sum_);
-    }
-    return hn::GetLane(hn::SumOfLanes(d, sum_));
-  }
-
- private:
-  void renew() {
-    const Tag<A> d;
-    sum_ = hn::Add(sum_, hn::Log(d, product_));
-    product_ = hn::Set(d, A{1});
-    count_ = 0;
-  }
-
-  Vec<A> sum_;
-  Vec<A> product_;
-  hn::Vec<hn::RebindToSigned<Tag<A>>> exponents_;
-  int count_ = 0;
-};
-
-/// Workspace for the heads of a range. The mixture is read as it lies, once: packing it would cost
-/// more than the step.
+/// Workspace for the heads of a range.
 template <class T>
 class StepWorker {
  public:
@@ -85,137 +30,94 @@ class StepWorker {
         output_(output),
         group_(args.query.size(1) / args.key.size(1)),
         num_components_(args.means.size(1)),
-        dim_(args.query.size(2)),
-        dim_stride_(round_up(dim_, kLanes<A>)),
-        gamma_stride_(round_up(num_components_, kLanes<A>)),
-        mean_(dim_stride_),
-        precision_(dim_stride_),
-        x_((1 + group_) * dim_stride_),
-        gamma_((1 + group_) * gamma_stride_),
-        value_(args.value.size(2)),
-        numerator_(args.value.size(2)) {
-    mean_.fill(0);
-    precision_.fill(1);
-    x_.fill(0);
+        value_dim_(args.value.size(2)),
+        router_(1 + group_, num_components_, args.query.size(2)),
+        value_(value_dim_),
+        numerator_(value_dim_),
+        z_(round_up(num_components_, kLanes<A>)) {
+    z_.fill(0);
   }
 
   void run(std::int64_t b, std::int64_t h) {
-    load(args_.key.at(b, h), args_.key.strides[2], x_.data());
+    router_.load(0, args_.key.at(b, h), args_.key.strides[2]);
     for (std::int64_t g = 0; g < group_; ++g) {
-      load(args_.query.at(b, h * group_ + g), args_.query.strides[2],
-           x_.data() + (1 + g) * dim_stride_);
+      router_.load(1 + g, args_.query.at(b, h * group_ + g), args_.query.strides[2]);
     }
-    route(h);
-    write(b, h);
-    for (std::int64_t g = 0; g < group_; ++g) read(b, h, h * group_ + g, gamma(1 + g));
+    router_.route(args_.means, variances_, args_.prior_logits, h);
+    for (std::int64_t e = 0; e < value_dim_; ++e) {
+      value_.data()[e] = static_cast<A>(args_.value(b, h, e));
+    }
+    for (std::int64_t k = 0; k < num_components_; ++k) {
+      A& z = args_.state.z(b, h, k);
+      z += router_.gamma(0)[k];
+      z_.data()[k] = z;
+    }
+    for (std::int64_t g = 0; g < group_; ++g) {
+      if (g == 0) {
+        pass_state<true>(b, h, router_.gamma(1));
+      } else {
+        pass_state<false>(b, h, router_.gamma(1 + g));
+      }
+      finish(b, h * group_ + g, router_.gamma(1 + g));
+    }
   }
 
  private:
-  A* gamma(std::int64_t row) const { return gamma_.data() + row * gamma_stride_; }
-
-  template <class S>
-  void load(const S* from, std::int64_t stride, A* to) const {
-    if (stride == 1) {
-      for (std::int64_t e = 0; e < dim_; ++e) to[e] = static_cast<A>(from[e]);
-    } else {
-      for (std::int64_t e = 0; e < dim_; ++e) to[e] = static_cast<A>(from[e * stride]);
+  /// n = sum_k w_k S_k, once through S; before that S_k += gamma_k v if kWrite.
+  template <bool kWrite>
+  void pass_state(std::int64_t b, std::int64_t h, const A* weights) {
+    std::int64_t e = 0;
+    if (args_.state.s.strides[3] == 1) {
+      for (; e + 8 * kLanes<A> <= value_dim_; e += 8 * kLanes<A>) {
+        pass_columns<kWrite, 8>(b, h, weights, e);
+      }
+      for (; e + kLanes<A> <= value_dim_; e += kLanes<A>) {
+        pass_columns<kWrite, 1>(b, h, weights, e);
+      }
+    }
+    for (; e < value_dim_; ++e) {
+      A numerator = 0;
+      for (std::int64_t k = 0; k < num_components_; ++k) {
+        A& s = args_.state.s(b, h, k, e);
+        if (kWrite) s += router_.gamma(0)[k] * value_.data()[e];
+        numerator += weights[k] * s;
+      }
+      numerator_.data()[e] = numerator;
     }
   }
 
-  /// Responsibilities of the key and of the group's queries.
-  void route(std::int64_t h) {
+  template <bool kWrite, int kVecs>
+  HWY_INLINE void pass_columns(std::int64_t b, std::int64_t h, const A* weights, std::int64_t e) {
     const Tag<A> d;
-    for (std::int64_t k = 0; k < num_components_; ++k) {
-      const A prior_logit = args_.prior_logits(h, k);
-      if (prior_logit == -std::numeric_limits<A>::infinity()) {
-        for (std::int64_t row = 0; row <= group_; ++row) gamma(row)[k] = prior_logit;
-        continue;
-      }
-      load(args_.means.at(h, k), args_.means.strides[2], mean_.data());
-      load(variances_.at(h, k), variances_.strides[2], precision_.data());
-      LogProduct<A> determinant;
-      for (std::int64_t e = 0; e < dim_; e += kLanes<A>) {
-        const Vec<A> variance = hn::Load(d, precision_.data() + e);
-        determinant.multiply(variance);
-        hn::Store(hn::Div(hn::Set(d, A{1}), variance), d, precision_.data() + e);
-      }
-      const A log_weight = prior_logit - A(0.5) * determinant.value();
-      for (std::int64_t row = 0; row <= group_; ++row) {
-        gamma(row)[k] = log_weight - A(0.5) * distance(x_.data() + row * dim_stride_);
+    const A* gamma = router_.gamma(0);
+    A* s = args_.state.s.at(b, h) + e;
+    Vec<A> numerator[kVecs];
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVecs; ++v) numerator[v] = hn::Zero(d);
+    for (std::int64_t k = 0; k < num_components_; ++k, s += args_.state.s.strides[2]) {
+      const Vec<A> g = hn::Set(d, gamma[k]);
+      const Vec<A> w = hn::Set(d, weights[k]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < kVecs; ++v) {
+        Vec<A> row = hn::LoadU(d, s + v * kLanes<A>);
+        if constexpr (kWrite) {
+          row = hn::MulAdd(g, hn::Load(d, value_.data() + e + v * kLanes<A>), row);
+          hn::StoreU(row, d, s + v * kLanes<A>);
+        }
+        numerator[v] = hn::MulAdd(w, row, numerator[v]);
       }
     }
-    for (std::int64_t row = 0; row <= group_; ++row) softmax_row(gamma(row));
-  }
-
-  /// sum_d (x_d - mu_d)^2 / sigma2_d.
-  A distance(const A* x) const {
-    const Tag<A> d;
-    Vec<A> sum = hn::Zero(d);
-    for (std::int64_t e = 0; e < dim_; e += kLanes<A>) {
-      const Vec<A> difference = hn::Sub(hn::Load(d, x + e), hn::Load(d, mean_.data() + e));
-      const Vec<A> scaled = hn::Mul(difference, hn::Load(d, precision_.data() + e));
-      sum = hn::MulAdd(difference, scaled, sum);
-    }
-    return hn::GetLane(hn::SumOfLanes(d, sum));
-  }
-
-  /// S_k += gamma_k v, Z_k += gamma_k.
-  void write(std::int64_t b, std::int64_t h) {
-    for (std::int64_t e = 0; e < value_.size(); ++e) {
-      value_.data()[e] = static_cast<A>(args_.value(b, h, e));
-    }
-    const State<A>& state = args_.state;
-    for (std::int64_t k = 0; k < num_components_; ++k) {
-      state.z(b, h, k) += gamma(0)[k];
-      add_scaled(gamma(0)[k], value_.data(), 1, state.s.at(b, h, k), state.s.strides[3]);
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVecs; ++v) {
+      hn::Store(numerator[v], d, numerator_.data() + e + v * kLanes<A>);
     }
   }
 
-  /// o = sum_k gamma_k S_k / (sum_k gamma_k Z_k + eps).
-  void read(std::int64_t b, std::int64_t h, std::int64_t hq, const A* weights) {
-    const State<A>& state = args_.state;
-    numerator_.fill(0);
-    A normalizer = 0;
-    for (std::int64_t k = 0; k < num_components_; ++k) {
-      normalizer += weights[k] * state.z(b, h, k);
-      add_scaled(weights[k], state.s.at(b, h, k), state.s.strides[3], numerator_.data(), 1);
-    }
-    const A inverse = inverse_normalizer(normalizer, args_.eps);
-    for (std::int64_t e = 0; e < numerator_.size(); ++e) {
+  /// o = n / (sum_k w_k Z_k + eps).
+  void finish(std::int64_t b, std::int64_t hq, const A* weights) {
+    const A inverse = inverse_normalizer(dot(weights, z_.data(), num_components_), args_.eps);
+    for (std::int64_t e = 0; e < value_dim_; ++e) {
       output_(b, hq, e) = static_cast<T>(numerator_.data()[e] * inverse);
-    }
-  }
-
-  /// Softmax in place; the padding is filled so that it takes no part.
-  void softmax_row(A* row) {
-    const Tag<A> d;
-    std::fill(row + num_components_, row + gamma_stride_, -std::numeric_limits<A>::infinity());
-    Vec<A> largest = hn::Load(d, row);
-    for (std::int64_t k = kLanes<A>; k < gamma_stride_; k += kLanes<A>) {
-      largest = hn::Max(largest, hn::Load(d, row + k));
-    }
-    largest = hn::MaxOfLanes(d, largest);
-    Vec<A> sum = hn::Zero(d);
-    for (std::int64_t k = 0; k < gamma_stride_; k += kLanes<A>) {
-      const Vec<A> weight = exp_nonpositive<A>(hn::Sub(hn::Load(d, row + k), largest));
-      sum = hn::Add(sum, weight);
-      hn::Store(weight, d, row + k);
-    }
-    const Vec<A> scale = hn::Div(hn::Set(d, A{1}), hn::SumOfLanes(d, sum));
-    for (std::int64_t k = 0; k < gamma_stride_; k += kLanes<A>) {
-      hn::Store(hn::Mul(hn::Load(d, row + k), scale), d, row + k);
-    }
-  }
-
-  /// to += weight * from.
-  void add_scaled(A weight, const A* from, std::int64_t from_stride, A* to,
-                  std::int64_t to_stride) const {
-    if (from_stride == 1 && to_stride == 1) {
-      for (std::int64_t e = 0; e < value_.size(); ++e) to[e] += weight * from[e];
-    } else {
-      for (std::int64_t e = 0; e < value_.size(); ++e) {
-        to[e * to_stride] += weight * from[e * from_stride];
-      }
     }
   }
 
@@ -224,15 +126,11 @@ class StepWorker {
   const View<T, 3>& output_;
   std::int64_t group_;
   std::int64_t num_components_;
-  std::int64_t dim_;
-  std::int64_t dim_stride_;
-  std::int64_t gamma_stride_;
-  AlignedArray<A> mean_;
-  AlignedArray<A> precision_;  ///< of one component; 1 in the padding
-  AlignedArray<A> x_;          ///< the key, then the group's queries
-  AlignedArray<A> gamma_;      ///< the same rows
+  std::int64_t value_dim_;
+  TokenRouter<A> router_;  ///< of the key, then of the group's queries
   AlignedArray<A> value_;
   AlignedArray<A> numerator_;
+  AlignedArray<A> z_;  ///< the padding stays 0
 };
 
 template <class T>

@@ -81,6 +81,19 @@ TEST_P(Cases, C01_FullyPaddedRowGivesZeroAndLeavesTheOthersAlone) {
   });
 }
 
+/// The problem solved token by token from an empty state.
+template <class T>
+Results<T> solve_in_steps(const Problem<T>& problem, const Results<T>& whole, Backend backend) {
+  Results<T> stepped = whole;
+  stepped.output = Tensor<T, 4>(whole.output.shape());
+  stepped.final_s.for_each([](auto& element) { element = 0; });
+  stepped.final_z.for_each([](auto& element) { element = 0; });
+  for (std::int64_t t = 0; t < whole.output.shape()[1]; ++t) {
+    step<T>(step_args(problem, stepped, t, backend), token_of(stepped.output.view(), t));
+  }
+  return stepped;
+}
+
 TEST_P(Cases, C08_TwoHundredStepsEqualOnePass) {
   for_each_type([&](auto zero) {
     using T = decltype(zero);
@@ -94,16 +107,29 @@ TEST_P(Cases, C08_TwoHundredStepsEqualOnePass) {
                                                 .components = 30,
                                                 .is_causal = true});
     const Results<T> whole = solve_forward(problem, backend());
-    Results<T> stepped = whole;
-    stepped.output = Tensor<T, 4>(whole.output.shape());
-    stepped.final_s.for_each([](auto& element) { element = 0; });
-    stepped.final_z.for_each([](auto& element) { element = 0; });
-    for (std::int64_t t = 0; t < 200; ++t) {
-      step<T>(step_args(problem, stepped, t, backend()), token_of(stepped.output.view(), t));
-    }
+    const Results<T> stepped = solve_in_steps(problem, whole, backend());
     EXPECT_TRUE(split_close(stepped.output, whole.output));
     EXPECT_TRUE(split_close(stepped.final_s, whole.final_s));
     EXPECT_TRUE(split_close(stepped.final_z, whole.final_z));
+  });
+}
+
+// Whole vectors on every instruction set, and determinants of many factors.
+TEST_P(Cases, StepsOfManyChannelsAgreeWithTheOracle) {
+  for_each_type([&](auto zero) {
+    using T = decltype(zero);
+    const Problem<T> problem = make_problem<T>({.queries = 7,
+                                                .keys = 7,
+                                                .dim = 1344,
+                                                .value_dim = 256,
+                                                .components = 33,
+                                                .is_causal = true});
+    const Results<double> reference = solve_forward(in_double(problem), Backend::reference);
+    const Results<T> whole = solve_forward(problem, backend());
+    const Results<T> stepped = solve_in_steps(problem, whole, backend());
+    EXPECT_TRUE(close(stepped.output, reference.output));
+    EXPECT_TRUE(close(stepped.final_s, reference.final_s));
+    EXPECT_TRUE(close(stepped.final_z, reference.final_z));
   });
 }
 
