@@ -1,7 +1,7 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
 // One decoding step: a token is added to the state and the state is read, for each sequence and
-// head. Bound by reading the mixture and the state once.
+// head. The mixture and the state are read once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/decode.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep

@@ -80,6 +80,28 @@ TEST_P(LongCases, C23_ErrorDoesNotGrowWithTheSequence) {
   }
 }
 
+/// Float against double, the kernels of both being held to the oracle elsewhere.
+TEST_P(LongCases, ErrorOfEveryResultDoesNotGrowWithTheSequence) {
+  for (const bool is_causal : {false, true}) {
+    for (const std::int64_t n : {1'024, 8'192, 65'536}) {
+      const Problem<float> problem = make_problem<float>({.queries = n,
+                                                          .keys = n,
+                                                          .dim = 32,
+                                                          .value_dim = 16,
+                                                          .components = 32,
+                                                          .is_causal = is_causal});
+      const Results<double> expected = solve(in_double(problem), backend());
+      solve(problem, backend())
+          .for_each_with(expected, [&](const char* name, const auto& actual, const auto& right) {
+            if (actual.empty()) return;
+            const double error = relative_rms(in_double(actual), in_double(right));
+            SCOPED_TRACE(testing::Message() << name << " of " << n << (is_causal ? ", causal" : ""));
+            EXPECT_LE(error, 4e-6);
+          });
+    }
+  }
+}
+
 TEST_P(LongCases, C27_MoreSequencesAndHeadsThan16Bits) {
   for (const bool is_causal : {false, true}) {
     const Problem<float> problem = make_problem<float>({.batch = 35'000,
