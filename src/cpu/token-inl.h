@@ -1,8 +1,8 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// Responsibilities of single tokens, for the decoding step. A tile would pack the mixture first; here
-// it is read as it lies, once. Vectors run over channels, and what they sum up is brought together
-// for as many components at a time as a vector has lanes.
+// Responsibilities of single tokens, for the decoding step. A tile would pack the mixture first;
+// here it is read as it lies, once. Vectors run over channels, and what they sum up is brought
+// together for as many components at a time as a vector has lanes.
 
 #if defined(GMA_CPU_TOKEN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GMA_CPU_TOKEN_INL_H_
@@ -43,8 +43,8 @@ HWY_INLINE Vec<A> join_lanes(Vec<A>* vectors, const Combine& combine) {
 }
 
 /// Reciprocals of positive numbers and the logarithm of their product. Both are made of exponents
-/// and significands apart: exponents are added and significands multiplied, which spares a logarithm
-/// for every number, and two significands share a division.
+/// and significands apart: exponents are added and significands multiplied, which spares a
+/// logarithm for every number, and two significands share a division.
 template <class A>
 class Determinant {
  public:
@@ -165,9 +165,8 @@ class TokenRouter {
         exponents[lane] = hn::Zero(d);
       }
       const Vec<A> log2 = hn::Set(d, A(0.693147180559945309));
-      const Vec<A> log_determinant =
-          hn::MulAdd(join_lanes<A>(exponents, sum), log2,
-                     hn::Log(d, join_lanes<A>(significands, product)));
+      const Vec<A> log_determinant = hn::MulAdd(join_lanes<A>(exponents, sum), log2,
+                                                hn::Log(d, join_lanes<A>(significands, product)));
       const Vec<A> half = hn::Set(d, A(0.5));
       const Vec<A> log_prior = hn::Load(d, prior);
       const Vec<A> log_weight = hn::NegMulAdd(half, log_determinant, log_prior);
@@ -204,8 +203,8 @@ class TokenRouter {
     }
   }
 
-  // A row of the mixture: the caller's own where it consists of whole pairs of vectors, otherwise a copy in
-  // `buffer`, which is padded.
+  // A row of the mixture: the caller's own where it consists of whole pairs of vectors, otherwise a
+  // copy in `buffer`, which is padded.
   const A* whole_vectors(const View<const A, 3>& rows, std::int64_t h, std::int64_t k,
                          A* buffer) const {
     const A* own = rows.at(h, k);
@@ -214,8 +213,8 @@ class TokenRouter {
     return buffer;
   }
 
-  // sum_d (x_d - mu_d)^2 / sigma2_d of every token, two tokens and two vectors of channels at a time.
-  // Returns the determinant.
+  // sum_d (x_d - mu_d)^2 / sigma2_d of every token, two tokens and two vectors of channels at a
+  // time. Returns the determinant.
   HWY_INLINE Determinant<A> measure(const A* mean, const A* variance, std::int64_t lane) {
     const Tag<A> d;
     Determinant<A> determinant;
@@ -274,8 +273,8 @@ class TokenRouter {
   std::int64_t gamma_stride_;
   AlignedArray<A> x_;  ///< a row a token, an even number of them; the padding is 0
   AlignedArray<A> gamma_;
-  AlignedArray<A> mean_;       ///< a copied row; its padding stays 0
-  AlignedArray<A> variance_;   ///< likewise; its padding stays 1
+  AlignedArray<A> mean_;      ///< a copied row; its padding stays 0
+  AlignedArray<A> variance_;  ///< likewise; its padding stays 1
   AlignedArray<A> distances_;
 };
 

@@ -95,7 +95,8 @@ TEST_P(LongCases, ErrorOfEveryResultDoesNotGrowWithTheSequence) {
           .for_each_with(expected, [&](const char* name, const auto& actual, const auto& right) {
             if (actual.empty()) return;
             const double error = relative_rms(in_double(actual), in_double(right));
-            SCOPED_TRACE(testing::Message() << name << " of " << n << (is_causal ? ", causal" : ""));
+            SCOPED_TRACE(testing::Message()
+                         << name << " of " << n << (is_causal ? ", causal" : ""));
             EXPECT_LE(error, 4e-6);
           });
     }
