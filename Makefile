@@ -26,7 +26,8 @@ test: build  ## run every test; ARGS='-R name' picks some
 bench: build  ## measure the kernels against their peers, in minutes; ARGS="--out DIR" keeps the results
 	@$(PYTHON) benchmarks/run.py $(ARGS)
 
-bench-full: build  ## the same with more rounds, to a million tokens
+bench-full: build  ## the same with more rounds and peers, to a million tokens
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	@$(PYTHON) benchmarks/run.py --full $(ARGS)
 
 format: setup  ## format every C++ file

@@ -90,6 +90,8 @@ def main() -> None:
 
     if arguments.only != "figures":
         lengths = [2**p for p in range(8, 18 if arguments.full else 15)]
+        if curves.PEERS[curves.PERFORMER] is None:
+            print("\nperformer-pytorch is not installed and left out (benchmarks/requirements.txt).")
         result = {}
         for kind, causal in (("bidirectional", False), ("causal", True)):
             print(f"\n{kind}, forward + backward, H=8, K=128, D=Dv=64:")

@@ -6,7 +6,10 @@ Every function takes and returns (B, T, H, D) tensors, like the operator.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import gma_torch
@@ -99,6 +102,21 @@ def linear(q: Tensor, k: Tensor, v: Tensor, mixture: Mixture, causal: bool) -> T
     del mixture
     phi_q, phi_k = (F.elu(x.transpose(1, 2)) + 1 for x in (q, k))
     return _read(phi_q, phi_k, v.transpose(1, 2), causal).transpose(1, 2)
+
+
+def performer() -> Callable[[Tensor, Tensor, Tensor, Mixture, bool], Tensor] | None:
+    """FAVOR+ as the performer-pytorch package has it, where that is installed. Its causal form without
+    CUDA is a plain scan and left out."""
+    if importlib.util.find_spec("performer_pytorch") is None:
+        return None
+    package = importlib.import_module("performer_pytorch")
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, mixture: Mixture, causal: bool) -> Tensor:
+        del mixture, causal
+        fast_attention = package.FastAttention(dim_heads=q.shape[-1])
+        return fast_attention(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2)
+
+    return attend
 
 
 def useful_flops(tokens: int, heads: int, components: int, size: int, backward: bool) -> float:

@@ -14,9 +14,11 @@ from peers import attention
 from peers.figures import Problem
 from peers.measure import interleaved
 
+PERFORMER = "Performer (performer-pytorch)"
 PEERS = {"gma": attention.gma, "SDPA": attention.sdpa, "linear (elu + 1)": attention.linear,
-         "careful": attention.careful}
+         "careful": attention.careful, PERFORMER: attention.performer()}
 QUADRATIC = {"SDPA"}
+BIDIRECTIONAL = {PERFORMER}
 
 Curves = dict[str, list[tuple[int, float, float]]]
 
@@ -29,10 +31,12 @@ def peak_memory(peer: str, tokens: int, causal: bool) -> float:
 
 def measure(lengths: list[int], causal: bool, rounds: int, quadratic_limit: int) -> Curves:
     """(N, seconds, MiB) of forward + backward for each peer, H=8, K=128, D=64."""
-    curves: Curves = {name: [] for name in PEERS}
+    peers = {name: f for name, f in PEERS.items()
+             if f is not None and not (causal and name in BIDIRECTIONAL)}
+    curves: Curves = {name: [] for name in peers}
     for tokens in lengths:
         problem = Problem(tokens)
-        runs = {name: problem.run(f, causal, True) for name, f in PEERS.items()
+        runs = {name: problem.run(f, causal, True) for name, f in peers.items()
                 if tokens <= quadratic_limit or name not in QUADRATIC}
         times = interleaved(runs, rounds, budget=20)
         for name, timing in times.items():
