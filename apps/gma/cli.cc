@@ -50,8 +50,9 @@ class HelpFormatter : public CLI::Formatter {
 /// A config file, with the lines of its keys.
 class ConfigText {
  public:
-  explicit ConfigText(std::string path)
-      : path_(std::move(path)), text_(read_text_file(path_).text) {
+  /// `path` names it in errors.
+  ConfigText(std::string path, std::string text)
+      : path_(std::move(path)), text_(std::move(text)) {
     std::istringstream lines(text_);
     std::size_t open_list = 0;
     std::size_t number = 1;
@@ -85,7 +86,7 @@ class ConfigText {
   std::map<std::string, std::size_t> lines_;
 };
 
-/// Gives an option the value that a config file has for it, unless the command line gave one.
+/// Gives an option the value that a config file has for it, unless it has been given one.
 void apply(CLI::App& command, const CLI::ConfigItem& item) {
   if (item.name == "++") throw InvalidArgument("expected lines of name = value, got a section");
   CLI::Option* option = command.get_option_no_throw("--" + item.name);
@@ -137,7 +138,12 @@ void add_config_option(CLI::App& command) {
 void apply_config_file(CLI::App& command) {
   const CLI::Option* config = command.get_option("--config");
   if (config->empty()) return;
-  const ConfigText file(config->as<std::string>());
+  const auto path = config->as<std::string>();
+  apply_config_text(command, path, read_text_file(path).text);
+}
+
+void apply_config_text(CLI::App& command, const std::string& name, const std::string& content) {
+  const ConfigText file(name, content);
   std::istringstream text(file.text());
   std::set<std::string> known;
   for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {

@@ -24,9 +24,11 @@ void set_conventions(CLI::App& root);
 /// Adds --config to a verb.
 void add_config_option(CLI::App& command);
 /// Gives the options of `command` that were not on the command line the values that the file named
-/// by
-/// --config has for them: `name = value` lines, TOML or INI. Throws CLI::ParseError.
+/// by --config has for them: `name = value` lines, TOML or INI. Throws InvalidArgument naming the
+/// line.
 void apply_config_file(CLI::App& command);
+/// The same with the content of such a file, which errors call `name`.
+void apply_config_text(CLI::App& command, const std::string& name, const std::string& content);
 
 /// Refuses numbers outside `range`, NaN among them.
 CLI::Validator in_range(const Range& range);

@@ -17,6 +17,7 @@
 #include "gma/error.h"
 #include "infer/evaluate.h"
 #include "infer/saved_model.h"
+#include "train/task.h"
 
 namespace gma::app {
 namespace {
@@ -93,7 +94,8 @@ ordered_json evaluate_lm(const EvalCommand& command, const SavedModel& saved) {
   return result;
 }
 
-ordered_json evaluate_classifier(const EvalCommand& command, const SavedModel& saved) {
+LabelledTokens read_labelled_files(const EvalCommand& command, const SavedModel& saved,
+                                   std::int64_t context) {
   const TextFiles files = read_text_files(command.data);
   std::vector<LabelledText> texts;
   for (const TextFile& file : files.files) {
@@ -104,8 +106,14 @@ ordered_json evaluate_classifier(const EvalCommand& command, const SavedModel& s
     throw InvalidArgument(fmt::format("--data: expected lines of label<TAB>text, found none in {}",
                                       fmt::join(command.data, ", ")));
   }
+  return {texts, *saved.tokenizer, context};
+}
+
+ordered_json evaluate_classifier(const EvalCommand& command, const SavedModel& saved) {
   const std::int64_t context = context_of(command, saved);
-  const LabelledTokens data(texts, *saved.tokenizer, context);
+  const LabelledTokens data = saved.tokenizer->kind() == "listops"
+                                  ? read_listops_files(command.data, context)
+                                  : read_labelled_files(command, saved, context);
   gma_torch::nn::SequenceClassifier model = make_classifier(saved);
   const ClassifierScore score = *score_classifier(model, data, data.size(), command.batch_size);
   return {{"task", "classify"},
@@ -113,7 +121,6 @@ ordered_json evaluate_classifier(const EvalCommand& command, const SavedModel& s
           {"vocab_size", saved.tokenizer->vocab_size()},
           {"context", context},
           {"batch_size", command.batch_size},
-          {"files", files.files.size()},
           {"texts", score.texts},
           {"loss", score.loss()},
           {"accuracy", score.accuracy()}};

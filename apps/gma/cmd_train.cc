@@ -1,6 +1,6 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// gma train lm, gma train classify.
+// gma train lm, gma train classify, and the benchmarks made of them.
 
 #include <fmt/format.h>
 
@@ -10,10 +10,13 @@
 #include <string>
 
 #include "cli.h"
+#include "data/listops.h"
 #include "gma/error.h"
 #include "option_binder.h"
 #include "option_checks.h"
 #include "summary.h"
+#include "train/baselines.h"
+#include "train/benchmark.h"
 #include "train/interrupt.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
@@ -25,6 +28,8 @@ namespace fs = std::filesystem;
 
 struct TrainCommand {
   CLI::App* app = nullptr;
+  const Benchmark* benchmark = nullptr;
+  std::string preset = kDefaultPreset;
   TrainConfig config;
   OptionBinder options;
   std::string resume;
@@ -103,6 +108,7 @@ LoadedTask load_task(const TrainConfig& config, std::shared_ptr<const Tokenizer>
         {.data = config.data,
          .valid_data = config.valid_data,
          .valid_fraction = config.valid_fraction,
+         .test_data = config.test_data,
          .tokenizer = {config.tokenizer, config.vocab_size, config.tokenizer_model}},
         std::move(tokenizer)));
     const TextCorpus& corpus = *loaded.text;
@@ -135,10 +141,12 @@ LoadedTask load_task(const TrainConfig& config, std::shared_ptr<const Tokenizer>
 }
 
 void describe_model(const TrainConfig& config, TrainTask& task, Console& console) {
+  const std::int64_t mlp_size = task.saved().config.mlp_size;
   console.line(fmt::format(
-      "Model: {} parameters ({} layers of width {}, {} heads, mixer {}{})",
+      "Model: {} parameters ({} layers of width {}, {} inside the MLP, {} heads, mixer {}{})",
       human_count(static_cast<double>(gma_torch::nn::count_parameters(task.model()))),
-      config.layers, config.hidden_size, config.heads, config.mixer,
+      config.layers, config.hidden_size, mlp_size > 0 ? mlp_size : 4 * config.hidden_size,
+      config.heads, config.mixer,
       config.mixer == "gma" ? fmt::format(" with {} components", config.components) : ""));
 }
 
@@ -162,7 +170,12 @@ void conclude(const TrainConfig& config, const LoadedTask& loaded, const Trainer
   const std::int64_t best_step = load_best(config, *loaded.task, progress, console);
   console.status("evaluating the best model on all held-out data");
   const auto metrics = loaded.task->validate(0, InterruptGuard::requested);
-  if (!metrics) {
+  std::optional<Metrics> test_metrics;
+  if (metrics && loaded.task->has_test()) {
+    console.status("evaluating the best model on the test data");
+    test_metrics = loaded.task->test(InterruptGuard::requested);
+  }
+  if (!metrics || (loaded.task->has_test() && !test_metrics)) {
     console.line(
         "Stopped during the closing evaluation; the training is done and saved. To have "
         "the evaluation:");
@@ -172,6 +185,8 @@ void conclude(const TrainConfig& config, const LoadedTask& loaded, const Trainer
 
   nlohmann::ordered_json record = {{"step", progress.step}, {"best_step", best_step}};
   record.update(nlohmann::ordered_json(nlohmann::json(*metrics)));
+  if (test_metrics) record["test"] = nlohmann::json(*test_metrics);
+  if (loaded.labelled) record["baselines"] = shortcut_baselines(*loaded.labelled);
   if (loaded.text) {
     const TextCorpus& corpus = *loaded.text;
     record["unigram_bits_per_byte"] =
@@ -234,11 +249,19 @@ void train(const TrainConfig& config, std::optional<EarlierRun> earlier, Console
 
 void run(TrainCommand& command) {
   apply_config_file(*command.app);
-  std::optional<EarlierRun> earlier;
-  if (!command.resume.empty()) earlier = open_run(command);
   TrainConfig& config = command.config;
-  make_absolute(config.data);
-  make_absolute(config.valid_data);
+  std::optional<EarlierRun> earlier;
+  if (!command.resume.empty()) {
+    if (command.benchmark != nullptr && !command.app->get_option("--preset")->empty()) {
+      throw InvalidArgument("--preset: --resume goes on with the options of the run");
+    }
+    earlier = open_run(command);
+  } else if (command.benchmark != nullptr) {
+    const Preset& preset = command.benchmark->preset(command.preset);
+    apply_config_text(*command.app, fmt::format("preset {}", preset.name), preset.options);
+  }
+  if (command.benchmark != nullptr) locate_data(*command.benchmark, config);
+  for (auto* paths : {&config.data, &config.valid_data, &config.test_data}) make_absolute(*paths);
   check_options(command.options, config);
   if (!config.tokenizer_model.empty()) config.tokenizer = "sentencepiece";
   set_threads(config.threads);
@@ -252,14 +275,20 @@ void run(TrainCommand& command) {
   train(config, std::move(earlier), console);
 }
 
-void add_task(CLI::App& train, Task task, const std::string& description,
-              const std::string& example) {
+std::shared_ptr<TrainCommand> add_task(CLI::App& train, const std::string& name, Task task,
+                                       const std::string& description,
+                                       const std::string& example) {
   auto command = std::make_shared<TrainCommand>();
   command->config.task = task;
-  command->config.out = std::string("runs/") + name_of(task);
-  command->app = train.add_subcommand(name_of(task), description);
+  command->config.out = "runs/" + name;
+  if (name == "listops") {
+    command->config.tokenizer = "listops";
+    command->config.num_classes = kListOpsClasses;
+  }
+  command->app = train.add_subcommand(name, description);
   command->options.bind(*command->app, command->config);
-  command->options.at("tokenizer").check(CLI::IsMember({"bytes", "sentencepiece"}));
+  command->options.at("tokenizer")
+      .check(CLI::IsMember({"bytes", "sentencepiece", task == Task::lm ? "words" : "listops"}));
   command->options.at("covariance-type").check(CLI::IsMember({"diag", "tied", "spherical"}));
   command->options.at("mixer").check(CLI::IsMember(gma_torch::nn::mixer_names()));
   command->app
@@ -277,6 +306,24 @@ void add_task(CLI::App& train, Task task, const std::string& description,
       "threads and without --max-minutes.\nExample: " +
       example);
   command->app->callback([command] { run(*command); });
+  return command;
+}
+
+void add_benchmark(CLI::App& train, const Benchmark& benchmark) {
+  const auto command = add_task(train, benchmark.name, benchmark.task, benchmark.description,
+                                benchmark.example);
+  command->benchmark = &benchmark;
+  std::string help = "Options that hold unless given:";
+  std::vector<std::string> names;
+  for (const Preset& preset : benchmark.presets) {
+    help += fmt::format("{} {} ({})", names.empty() ? "" : ";", preset.name, preset.help);
+    names.emplace_back(preset.name);
+  }
+  command->app->add_option("--preset", command->preset, help)
+      ->check(CLI::IsMember(names))
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group("Run");
 }
 
 }  // namespace
@@ -284,12 +331,16 @@ void add_task(CLI::App& train, Task task, const std::string& description,
 void add_train_command(CLI::App& root) {
   CLI::App* train = root.add_subcommand("train", "Train a model");
   train->callback([train] {
-    if (train->get_subcommands().empty()) throw InvalidArgument("train: expected lm or classify");
+    if (!train->get_subcommands().empty()) return;
+    std::string names = "lm, classify";
+    for (const Benchmark& benchmark : benchmarks()) names += fmt::format(", {}", benchmark.name);
+    throw InvalidArgument(fmt::format("train: expected one of {}", names));
   });
-  add_task(*train, Task::lm, "Train a causal language model on text",
+  add_task(*train, "lm", Task::lm, "Train a causal language model on text",
            "gma train lm --data README.md docs src --out runs/lm --steps 500");
-  add_task(*train, Task::classify, "Train a classifier on lines of label<TAB>text",
+  add_task(*train, "classify", Task::classify, "Train a classifier on lines of label<TAB>text",
            "gma train classify --data train.tsv.gz --valid-data test.tsv.gz --out runs/classify");
+  for (const Benchmark& benchmark : benchmarks()) add_benchmark(*train, benchmark);
 }
 
 }  // namespace gma::app

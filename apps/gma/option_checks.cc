@@ -31,8 +31,15 @@ void check_options(const OptionBinder& options, const TrainConfig& config) {
   check(config.tokenizer_model.empty() || config.tokenizer == "sentencepiece" ||
             options.is_absent("tokenizer"),
         "--tokenizer {}: expected sentencepiece with --tokenizer-model", config.tokenizer);
+  check(config.parameters == 0 || config.mlp_size == 0,
+        "--parameters {}: expected no --mlp-size beside it, got {}", config.parameters,
+        config.mlp_size);
+  check(config.tokenizer != "listops" || !config.valid_data.empty(),
+        "--tokenizer listops: expected --valid-data with it");
   // Before any data is read: what the data adds, vocabulary and classes, is known to be usable.
-  model_config(config, /*vocab_size=*/256, config.task == Task::lm ? 0 : 2).validate();
+  TrainConfig of_any_size = config;
+  of_any_size.parameters = 0;
+  model_config(of_any_size, /*vocab_size=*/256, config.task == Task::lm ? 0 : 2).validate();
 }
 
 std::vector<std::string> notes_on_options(const OptionBinder& options, const TrainConfig& config) {
@@ -52,7 +59,7 @@ std::vector<std::string> notes_on_options(const OptionBinder& options, const Tra
   if (!config.tokenizer_model.empty()) {
     note_if(true, "vocab-size", "--tokenizer-model");
   } else {
-    note_if(config.tokenizer == "bytes", "vocab-size", "--tokenizer bytes");
+    note_if(config.tokenizer != "sentencepiece", "vocab-size", "--tokenizer " + config.tokenizer);
   }
   return notes;
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -15,16 +16,34 @@ using nlohmann::ordered_json;
 
 double number(const ordered_json& record, const char* name) { return record.value(name, 0.0); }
 
-std::string held_out_figures(const ordered_json& record) {
+std::string figures_of(const ordered_json& record) {
   std::string figures = fmt::format("loss {:.4f}", number(record, "loss"));
+  // Of a model of bytes it is a number without meaning to most readers.
+  if (number(record, "word_perplexity") > 0 && number(record, "word_perplexity") < 1e5) {
+    figures = fmt::format("perplexity {:.2f} a word, {}", number(record, "word_perplexity"),
+                          figures);
+  }
   if (record.contains("accuracy")) {
     figures = fmt::format("accuracy {:.2f}%, {}", 100.0 * number(record, "accuracy"), figures);
   }
-  if (record.contains("bits_per_byte")) {
+  if (record.contains("unigram_bits_per_byte")) {
     figures = fmt::format("{:.3f} bits per byte (unigram model {:.3f}, bigram model {:.3f}), {}",
                           number(record, "bits_per_byte"), number(record, "unigram_bits_per_byte"),
                           number(record, "bigram_bits_per_byte"), figures);
+  } else if (record.contains("bits_per_byte")) {
+    figures = fmt::format("{:.3f} bits per byte, {}", number(record, "bits_per_byte"), figures);
   }
+  return figures;
+}
+
+/// "majority 50.00%, ..."
+std::string baseline_figures(const ordered_json& baselines) {
+  std::string figures;
+  for (const auto& [name, accuracy] : baselines.items()) {
+    figures += fmt::format("{}{} {:.2f}%", figures.empty() ? "" : ", ", name,
+                           100.0 * accuracy.get<double>());
+  }
+  std::ranges::replace(figures, '_', ' ');
   return figures;
 }
 
@@ -45,15 +64,21 @@ bool has_no_patience(const TrainConfig& config, const Progress& progress) {
 std::vector<std::string> summary(const TrainConfig& config, const Progress& progress,
                                  const ordered_json& record) {
   const std::string best = (std::filesystem::path(config.out) / kBestCheckpoint).string();
-  std::vector<std::string> lines = {
-      fmt::format("Held out:   {}", held_out_figures(record)),
-      fmt::format("Best model: step {} of {}, in {}", record.value("best_step", 0),
-                  record.value("step", 0), best),
-      fmt::format("Speed:      {} tokens/s; {} tokens in {}; peak memory {}",
-                  human_count(number(record, "tokens_per_second")),
-                  human_count(number(record, "tokens")), human_duration(number(record, "seconds")),
-                  human_bytes(number(record, "peak_memory_bytes"))),
-      "Try next:"};
+  std::vector<std::string> lines = {fmt::format("Held out:   {}", figures_of(record))};
+  if (record.contains("test")) {
+    lines.push_back(fmt::format("Test:       {}", figures_of(record.at("test"))));
+  }
+  if (record.contains("baselines")) {
+    lines.push_back(fmt::format("No model:   {}", baseline_figures(record.at("baselines"))));
+  }
+  lines.push_back(fmt::format("Best model: step {} of {}, in {}", record.value("best_step", 0),
+                              record.value("step", 0), best));
+  lines.push_back(fmt::format(
+      "Speed:      {} tokens/s; {} tokens in {}; peak memory {}",
+      human_count(number(record, "tokens_per_second")), human_count(number(record, "tokens")),
+      human_duration(number(record, "seconds")),
+      human_bytes(number(record, "peak_memory_bytes"))));
+  lines.emplace_back("Try next:");
   if (config.task == Task::lm) {
     lines.push_back("  " + command_line({"generate", config.out, "--prompt", "The "}));
   }

@@ -85,7 +85,7 @@ TEST(SentencePiece, RefusesWhatIsNoModel) {
 
 TEST(SentencePiece, RefusesVocabulariesThatCannotBe) {
   EXPECT_REFUSED(train_sentencepiece({sample_text()}, 257), InvalidArgument, "257");
-  EXPECT_REFUSED(train_sentencepiece({sample_text()}, kMaxVocabSize + 1), InvalidArgument, "65537");
+  EXPECT_REFUSED(train_sentencepiece({sample_text()}, kMaxPieces + 1), InvalidArgument, "65537");
   EXPECT_THROW(train_sentencepiece({"\n\n"}, 400), InvalidArgument);
 }
 

@@ -73,9 +73,9 @@ SentencePieceTokenizer::SentencePieceTokenizer(std::string model) : model_(std::
     throw InvalidArgument("tokenizer: not a SentencePiece model");
   }
   const int size = processor_.GetPieceSize();
-  if (size > kMaxVocabSize) {
+  if (size > kMaxPieces) {
     throw InvalidArgument(
-        fmt::format("tokenizer: expected at most {} pieces, got {}", kMaxVocabSize, size));
+        fmt::format("tokenizer: expected at most {} pieces, got {}", kMaxPieces, size));
   }
   int byte_pieces = 0;
   for (int id = 0; id < size; ++id) {
@@ -160,9 +160,9 @@ void SentencePieceTokenizer::check_lossless() const {
 
 std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string_view>& texts,
                                                std::int64_t vocab_size) {
-  if (vocab_size > kMaxVocabSize) {
+  if (vocab_size > kMaxPieces) {
     throw InvalidArgument(
-        fmt::format("vocab-size: expected at most {}, got {}", kMaxVocabSize, vocab_size));
+        fmt::format("vocab-size: expected at most {}, got {}", kMaxPieces, vocab_size));
   }
   const std::unordered_map<std::string, std::string> options = {
       {"model_type", "bpe"},

@@ -69,6 +69,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options,
   if (!options.model_file.empty()) {
     return load_tokenizer("sentencepiece", read_file(options.model_file));
   }
+  if (options.kind == "words") return make_word_tokenizer(texts);
   if (options.kind == "sentencepiece") return train_sentencepiece(texts, options.vocab_size);
   return load_tokenizer(options.kind, {});
 }
@@ -90,6 +91,13 @@ TextCorpus load_text_corpus(const TextCorpusOptions& options,
       tokenizer ? std::move(tokenizer) : make_tokenizer(options.tokenizer, split.train);
   corpus.train = tokenize(*corpus.tokenizer, split.train);
   corpus.held_out = tokenize(*corpus.tokenizer, split.held_out);
+  if (!options.test_data.empty()) {
+    const TextFiles test_data = read_text_files(options.test_data);
+    corpus.test = tokenize(*corpus.tokenizer, views_of(test_data.files));
+    if (corpus.test->tokens.size() < 2) {
+      throw InvalidArgument("test-data: expected at least two tokens of text");
+    }
+  }
   corpus.files = static_cast<std::int64_t>(data.files.size() + valid_data.files.size());
   corpus.skipped = data.skipped + valid_data.skipped;
   corpus.skipped_folders = data.skipped_folders + valid_data.skipped_folders;

@@ -38,7 +38,7 @@ TextSplit split_texts(const std::vector<TextFile>& files, double fraction);
 
 /// Where the tokenizer comes from.
 struct TokenizerOptions {
-  std::string kind = "bytes";
+  std::string kind = "bytes";      ///< or "sentencepiece", "words"
   std::int64_t vocab_size = 2048;  ///< of a SentencePiece tokenizer trained on the text
   std::string model_file;          ///< a SentencePiece model to use instead
 };
@@ -50,6 +50,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options,
 struct TextCorpus {
   std::shared_ptr<const Tokenizer> tokenizer;
   TokenStream train, held_out;
+  std::optional<TokenStream> test;
   std::int64_t files = 0;
   std::int64_t skipped = 0;
   std::int64_t skipped_folders = 0;
@@ -60,6 +61,7 @@ struct TextCorpusOptions {
   std::vector<std::string> data;
   std::vector<std::string> valid_data;  ///< if empty, valid_fraction of `data` is held out
   double valid_fraction = 0.05;
+  std::vector<std::string> test_data;  ///< may be empty
   TokenizerOptions tokenizer;
 };
 

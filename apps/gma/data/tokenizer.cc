@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "data/sentencepiece_tokenizer.h"
+#include "data/word_tokenizer.h"
 #include "gma/error.h"
 
 namespace gma::app {
@@ -49,7 +50,10 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteT
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& kind, const std::string& model) {
   if (kind == "bytes") return make_byte_tokenizer();
   if (kind == "sentencepiece") return std::make_unique<SentencePieceTokenizer>(model);
-  throw InvalidArgument(fmt::format("tokenizer: expected bytes or sentencepiece, got '{}'", kind));
+  if (kind == "words") return std::make_unique<WordTokenizer>(model);
+  if (kind == "listops") return make_listops_tokenizer();
+  throw InvalidArgument(
+      fmt::format("tokenizer: expected bytes, sentencepiece, words or listops, got '{}'", kind));
 }
 
 }  // namespace gma::app

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "data/epoch_order.h"
+#include "data/listops.h"
 #include "gma/error.h"
 #include "train/task.h"
 
@@ -51,14 +52,13 @@ class ClassifyTask final : public TrainTask {
   }
 
   std::optional<Metrics> validate(std::int64_t max_tokens, const StopRequest& stop) override {
-    const LabelledTokens& data = corpus_.held_out;
-    std::int64_t count = max_tokens > 0 ? 1 : data.size();
-    for (std::int64_t tokens = data.length(0); count < data.size(); ++count) {
-      if ((tokens += data.length(count)) > max_tokens) break;
-    }
-    const auto score = score_classifier(model_, data, count, batch_size_, stop);
-    if (!score) return std::nullopt;
-    return Metrics{score->loss(), std::nullopt, score->accuracy()};
+    return metrics(corpus_.held_out, max_tokens, stop);
+  }
+
+  bool has_test() const override { return corpus_.test.has_value(); }
+
+  std::optional<Metrics> test(const StopRequest& stop) override {
+    return metrics(corpus_.test.value(), /*max_tokens=*/0, stop);
   }
 
   SavedModel saved() override {
@@ -71,6 +71,17 @@ class ClassifyTask final : public TrainTask {
   }
 
  private:
+  std::optional<Metrics> metrics(const LabelledTokens& data, std::int64_t max_tokens,
+                                 const StopRequest& stop) {
+    std::int64_t count = max_tokens > 0 ? 1 : data.size();
+    for (std::int64_t tokens = data.length(0); count < data.size(); ++count) {
+      if ((tokens += data.length(count)) > max_tokens) break;
+    }
+    const auto score = score_classifier(model_, data, count, batch_size_, stop);
+    if (!score) return std::nullopt;
+    return Metrics{score->loss(), std::nullopt, score->accuracy()};
+  }
+
   static std::vector<std::int64_t> lengths(const LabelledTokens& data) {
     std::vector<std::int64_t> result;
     for (std::int64_t i = 0; i < data.size(); ++i) result.push_back(data.length(i));
@@ -85,8 +96,41 @@ class ClassifyTask final : public TrainTask {
 
 }  // namespace
 
+LabelledTokens read_listops_files(const std::vector<std::string>& paths, std::int64_t max_length) {
+  LabelledTokens all;
+  for (const std::string& path : paths) {
+    const LabelledTokens part = read_listops(path);
+    for (std::int64_t i = 0; i < part.size(); ++i) {
+      const std::span<const Token> tokens = part.tokens(i);
+      all.add(tokens.first(std::min(tokens.size(), static_cast<std::size_t>(max_length))),
+              part.label(i));
+    }
+  }
+  return all;
+}
+
+namespace {
+
+LabelledCorpus load_listops_corpus(const TrainConfig& config) {
+  LabelledCorpus corpus{.tokenizer = make_listops_tokenizer(),
+                        .train = read_listops_files(config.data, config.context),
+                        .held_out = read_listops_files(config.valid_data, config.context),
+                        .test = std::nullopt,
+                        .num_classes = kListOpsClasses};
+  if (!config.test_data.empty()) corpus.test = read_listops_files(config.test_data, config.context);
+  for (std::int64_t i = 0; i < corpus.train.size(); ++i) {
+    const std::span<const Token> tokens = corpus.train.tokens(i);
+    corpus.checksum = checksum(
+        {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()}, corpus.checksum);
+  }
+  return corpus;
+}
+
+}  // namespace
+
 LabelledCorpus load_labelled_corpus(const TrainConfig& config,
                                     std::shared_ptr<const Tokenizer> tokenizer) {
+  if (config.tokenizer == "listops") return load_listops_corpus(config);
   ParsedFiles data = parse_files(config.data, config.num_classes);
   const std::int64_t num_classes =
       config.num_classes > 0 ? config.num_classes : classes_of(data.texts);
@@ -116,11 +160,18 @@ LabelledCorpus load_labelled_corpus(const TrainConfig& config,
     tokenizer =
         make_tokenizer({config.tokenizer, config.vocab_size, config.tokenizer_model}, texts);
   }
-  return {.tokenizer = tokenizer,
-          .train = LabelledTokens(data.texts, *tokenizer, config.context),
-          .held_out = LabelledTokens(valid.texts, *tokenizer, config.context),
-          .num_classes = num_classes,
-          .checksum = sum};
+  LabelledCorpus corpus{.tokenizer = tokenizer,
+                        .train = LabelledTokens(data.texts, *tokenizer, config.context),
+                        .held_out = LabelledTokens(valid.texts, *tokenizer, config.context),
+                        .test = std::nullopt,
+                        .num_classes = num_classes,
+                        .checksum = sum};
+  if (!config.test_data.empty()) {
+    const ParsedFiles test = parse_files(config.test_data, num_classes);
+    if (test.texts.empty()) throw InvalidArgument("test-data: expected at least one text");
+    corpus.test = LabelledTokens(test.texts, *tokenizer, config.context);
+  }
+  return corpus;
 }
 
 std::unique_ptr<TrainTask> make_classify_task(const TrainConfig& config,

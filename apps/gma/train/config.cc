@@ -35,6 +35,31 @@ TrainConfig train_config_from_json(Task task, const nlohmann::json& json) {
   return config;
 }
 
+namespace {
+
+std::int64_t count(const gma_torch::nn::ModelConfig& config) {
+  if (config.num_classes > 0) {
+    return count_parameters(*gma_torch::nn::SequenceClassifier(config));
+  }
+  return count_parameters(*gma_torch::nn::CausalLm(config));
+}
+
+/// The width inside the MLP with which a model has about `parameters`, whose number grows with it
+/// along a line.
+std::int64_t fitting_mlp_size(gma_torch::nn::ModelConfig config, std::int64_t parameters) {
+  config.mlp_size = 1;
+  const std::int64_t least = count(config);
+  config.mlp_size = 2;
+  const std::int64_t slope = count(config) - least;
+  if (parameters < least) {
+    throw InvalidArgument(fmt::format(
+        "--parameters {}: the model has at least {}, with an MLP of width 1", parameters, least));
+  }
+  return 1 + (parameters - least + slope / 2) / slope;
+}
+
+}  // namespace
+
 gma_torch::nn::ModelConfig model_config(const TrainConfig& config, std::int64_t vocab_size,
                                         std::int64_t num_classes) {
   gma_torch::nn::ModelConfig model;
@@ -60,6 +85,7 @@ gma_torch::nn::ModelConfig model_config(const TrainConfig& config, std::int64_t 
   model.max_length = config.learned_positions ? config.context : 0;
   model.tie_embeddings = config.tie_embeddings;
   model.num_classes = num_classes;
+  if (config.parameters > 0) model.mlp_size = fitting_mlp_size(model, config.parameters);
   return model;
 }
 

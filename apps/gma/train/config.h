@@ -19,7 +19,7 @@ namespace gma::app {
 struct TrainConfig {
   Task task = Task::lm;
 
-  std::vector<std::string> data, valid_data;
+  std::vector<std::string> data, valid_data, test_data;
   double valid_fraction = 0.05;
   std::string tokenizer = "bytes";
   std::int64_t vocab_size = 2048;
@@ -32,6 +32,7 @@ struct TrainConfig {
   std::int64_t key_value_heads = 0;
   std::int64_t components = 64;
   std::int64_t mlp_size = 0;
+  std::int64_t parameters = 0;
   std::int64_t context = 256;
   bool use_short_conv = true;
   std::int64_t short_conv_width = 4;
@@ -88,6 +89,8 @@ nlohmann::json to_json(const TrainConfig& config);
 TrainConfig train_config_from_json(Task task, const nlohmann::json& json);
 
 /// What the flags call the fields of ModelConfig; vocab_size and num_classes come with the data.
+/// With config.parameters, mlp_size is what comes nearest to that count. Throws InvalidArgument if
+/// the rest of the model alone has more.
 gma_torch::nn::ModelConfig model_config(const TrainConfig& config, std::int64_t vocab_size,
                                         std::int64_t num_classes);
 

@@ -17,13 +17,19 @@ void visit_options(Config& c, Visitor&& visit) {
                       : "Files of label<TAB>text lines, plain or .gz; labels are numbers from 0"});
   visit("valid-data", c.valid_data,
         {kData, "Held-out data; without it a part of --data is held out"});
+  visit("test-data", c.test_data,
+        {kData, "Data that the best model is tested on, once, at the end"});
   visit("valid-fraction", c.valid_fraction,
         {kData,
          is_lm ? "Part of each file, from its end, that is held out"
                : "Part of the lines, at random, that is held out",
          kFraction, false});
   visit("tokenizer", c.tokenizer,
-        {kData, "bytes, or sentencepiece (trained on the data)", {}, false});
+        {kData,
+         is_lm ? "bytes, sentencepiece (trained on the data) or words (between spaces)"
+               : "bytes, sentencepiece (trained on the data) or listops (expression<TAB>label)",
+         {},
+         false});
   visit("vocab-size", c.vocab_size,
         {kData, "Pieces of the SentencePiece vocabulary", {.min = 257, .max = 65536}, false});
   visit("tokenizer-model", c.tokenizer_model,
@@ -48,6 +54,9 @@ void visit_options(Config& c, Visitor&& visit) {
   visit("components", c.components, {kModel, "Gaussian components a head (K)", kSize, false});
   visit("mlp-size", c.mlp_size,
         {kModel, "Width inside the MLP; 0: 4 x hidden-size", kSizeOr0, false});
+  visit("parameters", c.parameters,
+        {kModel, "Parameters of the model, which set the width inside the MLP; 0: as it says",
+         kCountOr0, false});
   visit("use-short-conv", c.use_short_conv,
         {kModel, "Short causal convolution on query, key and value", {}, false});
   visit("short-conv-width", c.short_conv_width, {kModel, "Taps of that convolution", kSize, false});

@@ -1,5 +1,6 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "data/epoch_order.h"
@@ -34,14 +35,13 @@ class LmTask final : public TrainTask {
   }
 
   std::optional<Metrics> validate(std::int64_t max_tokens, const StopRequest& stop) override {
-    std::span<const Token> tokens = corpus_.held_out.tokens;
-    if (max_tokens > 0)
-      tokens = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(max_tokens) + 1));
-    const auto score =
-        score_lm(model_, tokens, *corpus_.tokenizer,
-                 {.context = context_, .stride = context_, .batch_size = batch_size_}, stop);
-    if (!score) return std::nullopt;
-    return Metrics{score->loss(), score->bits_per_byte(), std::nullopt};
+    return metrics(corpus_.held_out, max_tokens, stop);
+  }
+
+  bool has_test() const override { return corpus_.test.has_value(); }
+
+  std::optional<Metrics> test(const StopRequest& stop) override {
+    return metrics(corpus_.test.value(), /*max_tokens=*/0, stop);
   }
 
   SavedModel saved() override {
@@ -54,6 +54,22 @@ class LmTask final : public TrainTask {
   }
 
  private:
+  std::optional<Metrics> metrics(const TokenStream& stream, std::int64_t max_tokens,
+                                 const StopRequest& stop) {
+    std::span<const Token> tokens = stream.tokens;
+    if (max_tokens > 0)
+      tokens = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(max_tokens) + 1));
+    const auto score =
+        score_lm(model_, tokens, *corpus_.tokenizer,
+                 {.context = context_, .stride = context_, .batch_size = batch_size_}, stop);
+    if (!score) return std::nullopt;
+    Metrics metrics{score->loss(), score->bits_per_byte(), std::nullopt};
+    if (stream.words && tokens.size() == stream.tokens.size()) {
+      metrics.word_perplexity = std::exp(score->nats / static_cast<double>(*stream.words));
+    }
+    return metrics;
+  }
+
   const TextCorpus& corpus_;
   std::int64_t batch_size_;
   std::int64_t context_;

@@ -27,10 +27,12 @@ void to_json(nlohmann::json& json, const Metrics& metrics) {
   json = {{"loss", metrics.loss}};
   put(json, "bits_per_byte", metrics.bits_per_byte);
   put(json, "accuracy", metrics.accuracy);
+  put(json, "word_perplexity", metrics.word_perplexity);
 }
 
 void from_json(const nlohmann::json& json, Metrics& metrics) {
-  metrics = {json.at("loss").get<double>(), get(json, "bits_per_byte"), get(json, "accuracy")};
+  metrics = {json.at("loss").get<double>(), get(json, "bits_per_byte"), get(json, "accuracy"),
+             get(json, "word_perplexity")};
 }
 
 }  // namespace gma::app

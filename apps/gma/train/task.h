@@ -18,11 +18,13 @@
 
 namespace gma::app {
 
-/// Figures on held-out data.
+/// Figures on data that the model was not trained on.
 struct Metrics {
   double loss = 0.0;
   std::optional<double> bits_per_byte;  ///< language models
   std::optional<double> accuracy;       ///< classifiers
+  /// Language models, of all data, where its text consists of words.
+  std::optional<double> word_perplexity = std::nullopt;
 
   /// By accuracy where there is one, otherwise and between equals by loss.
   bool is_better_than(const Metrics& other) const;
@@ -46,6 +48,9 @@ class TrainTask {
   /// Figures on held-out data, of at most max_tokens tokens if that is not 0; nothing if `stop`
   /// ended it.
   virtual std::optional<Metrics> validate(std::int64_t max_tokens, const StopRequest& stop) = 0;
+  virtual bool has_test() const = 0;
+  /// Figures on the test data, which has_test() says to be there.
+  virtual std::optional<Metrics> test(const StopRequest& stop) = 0;
   /// The model as it is, without training_config and progress.
   virtual SavedModel saved() = 0;
 };
@@ -53,15 +58,20 @@ class TrainTask {
 /// Language model: next token at each place of windows of config.context + 1 tokens.
 std::unique_ptr<TrainTask> make_lm_task(const TrainConfig& config, const TextCorpus& corpus);
 
-/// Held-out and training texts of a classifier.
+/// Texts of a classifier.
 struct LabelledCorpus {
   std::shared_ptr<const Tokenizer> tokenizer;
   LabelledTokens train, held_out;
+  std::optional<LabelledTokens> test;
   std::int64_t num_classes = 0;
   std::uint32_t checksum = 0;  ///< of all text
 };
 
-/// Reads config.data and, if given, config.valid_data. `tokenizer`, if given, wins over the config.
+/// ListOps expressions of the files one after the other, of each at most `max_length` tokens.
+/// Throws as read_listops() does.
+LabelledTokens read_listops_files(const std::vector<std::string>& paths, std::int64_t max_length);
+
+/// Reads config.data and, where given, config.valid_data and config.test_data. `tokenizer`, if given, wins over the config.
 LabelledCorpus load_labelled_corpus(const TrainConfig& config,
                                     std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 
