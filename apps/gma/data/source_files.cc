@@ -177,7 +177,7 @@ class Archive {
       archive_read_support_format_tar(archive_.get());
       bytes_ = std::make_unique<GzipReader>(path);
       if (archive_read_open(archive_.get(), this, nullptr, on_read, nullptr) != ARCHIVE_OK) {
-        fail("cannot be read");
+        fail("not a whole archive, tar or zip");
       }
     }
   }
