@@ -27,7 +27,7 @@ LAYERS: dict[str, set[str]] = {
     "gma_torch/nn": PUBLIC | TORCH | {"nn", "ops", "fmt", "nlohmann"},
     "apps/gma": PUBLIC
     | TORCH
-    | {"cli", "data", "infer", "train", "CLI", "fmt", "nlohmann", "*.h"},
+    | {"cli", "data", "infer", "train", "CLI", "curl", "fmt", "nlohmann", "openssl", "*.h"},
 }
 # Folders in which every source file must belong to a layer.
 LAYERED = ("include", "src", "gma_torch", "apps")

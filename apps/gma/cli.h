@@ -17,6 +17,7 @@ void add_train_command(CLI::App& root);
 void add_eval_command(CLI::App& root);
 void add_generate_command(CLI::App& root);
 void add_info_command(CLI::App& root);
+void add_data_command(CLI::App& root);
 
 /// The formatter of --help, and rules that hold for every option of every verb.
 void set_conventions(CLI::App& root);

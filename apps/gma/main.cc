@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   gma::app::add_eval_command(app);
   gma::app::add_generate_command(app);
   gma::app::add_info_command(app);
+  gma::app::add_data_command(app);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw gma::InvalidArgument("no verb given; see gma --help");

@@ -25,6 +25,7 @@ class ScratchFolder {
 
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
   std::string string() const { return path_.string(); }
+  const std::filesystem::path& path() const { return path_; }
 
   /// Writes a file, making its folders.
   std::string write(std::string_view name, std::string_view bytes) const {

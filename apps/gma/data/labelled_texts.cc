@@ -57,14 +57,18 @@ std::vector<LabelledText> parse_labelled(const TextFile& file, std::int64_t num_
 
 LabelledTokens::LabelledTokens(const std::vector<LabelledText>& texts, const Tokenizer& tokenizer,
                                std::int64_t max_length)
-    : starts_{0} {
+    : LabelledTokens() {
   for (const LabelledText& item : texts) {
     std::vector<Token> tokens = tokenizer.encode(item.text);
     tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(max_length)));
-    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-    starts_.push_back(tokens_.size());
-    labels_.push_back(item.label);
+    add(tokens, item.label);
   }
+}
+
+void LabelledTokens::add(std::span<const Token> tokens, std::int64_t label) {
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  starts_.push_back(tokens_.size());
+  labels_.push_back(label);
 }
 
 std::span<const Token> LabelledTokens::tokens(std::int64_t i) const {

@@ -32,6 +32,10 @@ class LabelledTokens {
   /// Keeps at most `max_length` tokens of each text.
   LabelledTokens(const std::vector<LabelledText>& texts, const Tokenizer& tokenizer,
                  std::int64_t max_length);
+  /// None yet.
+  LabelledTokens() : starts_{0} {}
+
+  void add(std::span<const Token> tokens, std::int64_t label);
 
   std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
   std::int64_t label(std::int64_t i) const { return labels_[static_cast<std::size_t>(i)]; }
