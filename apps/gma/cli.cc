@@ -51,8 +51,7 @@ class HelpFormatter : public CLI::Formatter {
 class ConfigText {
  public:
   /// `path` names it in errors.
-  ConfigText(std::string path, std::string text)
-      : path_(std::move(path)), text_(std::move(text)) {
+  ConfigText(std::string path, std::string text) : path_(std::move(path)), text_(std::move(text)) {
     std::istringstream lines(text_);
     std::size_t open_list = 0;
     std::size_t number = 1;

@@ -276,8 +276,7 @@ void run(TrainCommand& command) {
 }
 
 std::shared_ptr<TrainCommand> add_task(CLI::App& train, const std::string& name, Task task,
-                                       const std::string& description,
-                                       const std::string& example) {
+                                       const std::string& description, const std::string& example) {
   auto command = std::make_shared<TrainCommand>();
   command->config.task = task;
   command->config.out = "runs/" + name;
@@ -310,8 +309,8 @@ std::shared_ptr<TrainCommand> add_task(CLI::App& train, const std::string& name,
 }
 
 void add_benchmark(CLI::App& train, const Benchmark& benchmark) {
-  const auto command = add_task(train, benchmark.name, benchmark.task, benchmark.description,
-                                benchmark.example);
+  const auto command =
+      add_task(train, benchmark.name, benchmark.task, benchmark.description, benchmark.example);
   command->benchmark = &benchmark;
   std::string help = "Options that hold unless given:";
   std::vector<std::string> names;

@@ -20,8 +20,8 @@ std::string figures_of(const ordered_json& record) {
   std::string figures = fmt::format("loss {:.4f}", number(record, "loss"));
   // Of a model of bytes it is a number without meaning to most readers.
   if (number(record, "word_perplexity") > 0 && number(record, "word_perplexity") < 1e5) {
-    figures = fmt::format("perplexity {:.2f} a word, {}", number(record, "word_perplexity"),
-                          figures);
+    figures =
+        fmt::format("perplexity {:.2f} a word, {}", number(record, "word_perplexity"), figures);
   }
   if (record.contains("accuracy")) {
     figures = fmt::format("accuracy {:.2f}%, {}", 100.0 * number(record, "accuracy"), figures);
@@ -76,8 +76,7 @@ std::vector<std::string> summary(const TrainConfig& config, const Progress& prog
   lines.push_back(fmt::format(
       "Speed:      {} tokens/s; {} tokens in {}; peak memory {}",
       human_count(number(record, "tokens_per_second")), human_count(number(record, "tokens")),
-      human_duration(number(record, "seconds")),
-      human_bytes(number(record, "peak_memory_bytes"))));
+      human_duration(number(record, "seconds")), human_bytes(number(record, "peak_memory_bytes"))));
   lines.emplace_back("Try next:");
   if (config.task == Task::lm) {
     lines.push_back("  " + command_line({"generate", config.out, "--prompt", "The "}));

@@ -49,8 +49,8 @@ std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string_vie
                                                std::int64_t vocab_size);
 
 /// `model` is what model() of that kind gave: a serialised SentencePiece model, the words, nothing
-/// for "bytes" and "listops". Throws InvalidArgument if it is not, or a SentencePiece model that loses text:
-/// without byte fallback, or one that normalises.
+/// for "bytes" and "listops". Throws InvalidArgument if it is not, or a SentencePiece model that
+/// loses text: without byte fallback, or one that normalises.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& kind, const std::string& model);
 
 }  // namespace gma::app

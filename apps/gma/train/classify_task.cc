@@ -120,8 +120,8 @@ LabelledCorpus load_listops_corpus(const TrainConfig& config) {
   if (!config.test_data.empty()) corpus.test = read_listops_files(config.test_data, config.context);
   for (std::int64_t i = 0; i < corpus.train.size(); ++i) {
     const std::span<const Token> tokens = corpus.train.tokens(i);
-    corpus.checksum = checksum(
-        {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()}, corpus.checksum);
+    corpus.checksum = checksum({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()},
+                               corpus.checksum);
   }
   return corpus;
 }

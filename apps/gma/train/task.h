@@ -71,7 +71,8 @@ struct LabelledCorpus {
 /// Throws as read_listops() does.
 LabelledTokens read_listops_files(const std::vector<std::string>& paths, std::int64_t max_length);
 
-/// Reads config.data and, where given, config.valid_data and config.test_data. `tokenizer`, if given, wins over the config.
+/// Reads config.data and, where given, config.valid_data and config.test_data. `tokenizer`, if
+/// given, wins over the config.
 LabelledCorpus load_labelled_corpus(const TrainConfig& config,
                                     std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 
