@@ -17,6 +17,8 @@ void add_train_command(CLI::App& root);
 void add_eval_command(CLI::App& root);
 void add_generate_command(CLI::App& root);
 void add_info_command(CLI::App& root);
+void add_compare_command(CLI::App& root);
+void add_report_command(CLI::App& root);
 void add_data_command(CLI::App& root);
 
 /// The formatter of --help, and rules that hold for every option of every verb.
@@ -54,8 +56,10 @@ void set_program(std::string_view name);
 /// A call of this program with these arguments, quoted where a shell needs it.
 std::string command_line(const std::vector<std::string>& arguments);
 
-/// Thrown where an interrupt ended the work and all has been said: the exit code is 130.
+/// Thrown where an interrupt ended the work and all has been said.
 struct Interrupted {};
+/// The exit code then: 128 and the number of SIGINT, as shells have it.
+inline constexpr int kInterruptedCode = 130;
 
 /// Greatest memory that the process has had, in bytes.
 double peak_memory();

@@ -23,7 +23,6 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
-constexpr int kInterrupted = 130;  // 128 and the number of SIGINT, as shells have it
 
 int fail(int code, std::string_view message) {
   fmt::print(stderr, "gma: error: {}\n", message.substr(0, message.find('\n')));
@@ -40,6 +39,8 @@ int run(int argc, char** argv) {
   gma::app::add_train_command(app);
   gma::app::add_eval_command(app);
   gma::app::add_generate_command(app);
+  gma::app::add_compare_command(app);
+  gma::app::add_report_command(app);
   gma::app::add_info_command(app);
   gma::app::add_data_command(app);
   try {
@@ -49,7 +50,7 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);
     return fail(kWrongUsage, error.what());
   } catch (const gma::app::Interrupted&) {
-    return kInterrupted;
+    return gma::app::kInterruptedCode;
   } catch (const gma::InvalidArgument& error) {
     return fail(kWrongUsage, error.what());
   } catch (const c10::Error& error) {

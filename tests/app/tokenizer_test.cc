@@ -96,5 +96,30 @@ TEST(SentencePiece, AShortTextGivesAShortVocabulary) {
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
 }
 
+TEST(Words, AreLosslessOnWikiText) {
+  const std::string text = " \n = Title = \n \n The quick <unk> , the quick fox . \n";
+  const auto tokenizer = make_word_tokenizer({text});
+  // Line end, <unk>, =, quick, and six words that come once.
+  EXPECT_EQ(tokenizer->vocab_size(), 10);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+  EXPECT_EQ(tokenizer->encode(text).size(), 16U);
+}
+
+TEST(Words, ThatAreNotKnownBecomeUnk) {
+  const auto tokenizer = make_word_tokenizer({"a b a\n"});
+  const std::vector<Token> tokens = tokenizer->encode("a   c\n\nb");
+  EXPECT_EQ(tokens, (std::vector<Token>{2, 1, 0, 0, 3}));
+  EXPECT_EQ(tokenizer->decode(tokens), " a <unk> \n \n b");
+  EXPECT_THROW(tokenizer->bytes_of(4), InvalidArgument);
+}
+
+TEST(Words, LoadWhatTheySaved) {
+  const auto tokenizer = make_word_tokenizer({sample_text()});
+  const auto loaded = load_tokenizer("words", tokenizer->model());
+  EXPECT_EQ(loaded->encode(sample_text()), tokenizer->encode(sample_text()));
+  EXPECT_REFUSED(load_tokenizer("words", "no vocabulary"), InvalidArgument, "vocabulary");
+  EXPECT_REFUSED(load_tokenizer("words", "<eos>\n<unk>\na\na\n"), InvalidArgument, "'a' twice");
+}
+
 }  // namespace
 }  // namespace gma::app

@@ -79,4 +79,11 @@ void OutputFiles::commit() {
   if (!files_.empty()) sync_folder_of(files_.front().path());
 }
 
+void write_whole_file(const fs::path& path, std::string_view text) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  OutputFiles file(folder, {path.filename().string()});
+  file.write(0, text);
+  file.commit();
+}
+
 }  // namespace gma::app

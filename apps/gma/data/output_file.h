@@ -54,4 +54,7 @@ class OutputFiles {
   bool committed_ = false;
 };
 
+/// Writes one such file, in a folder that is there. Throws as OutputFiles does.
+void write_whole_file(const std::filesystem::path& path, std::string_view text);
+
 }  // namespace gma::app

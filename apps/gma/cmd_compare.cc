@@ -1,0 +1,186 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// gma compare.
+
+#include <fmt/format.h>
+#include <gma_torch/nn/mixer.h>
+
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli.h"
+#include "compare/child_process.h"
+#include "compare/comparison.h"
+#include "data/output_file.h"
+#include "gma/error.h"
+#include "infer/saved_model.h"
+#include "train/benchmark.h"
+#include "train/range.h"
+#include "train/run_log.h"
+
+namespace gma::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CompareCommand {
+  CLI::App* app = nullptr;
+  std::string task;
+  std::string data;
+  std::vector<std::string> mixers;
+  std::string preset = kDefaultPreset;
+  std::int64_t seeds = 1;
+  std::string out;
+  std::vector<std::string> train_options;
+};
+
+/// One run of the comparison.
+struct Entry {
+  std::string mixer;
+  std::int64_t seed = 0;
+  fs::path folder;
+};
+
+/// Seeds outside, mixers inside: a comparison that is broken off has seen every mixer as often.
+std::vector<Entry> entries_of(const CompareCommand& command) {
+  std::vector<Entry> entries;
+  for (std::int64_t seed = 1; seed <= command.seeds; ++seed) {
+    for (const std::string& mixer : command.mixers) {
+      entries.push_back({mixer, seed, fs::path(command.out) / fmt::format("{}-{}", mixer, seed)});
+    }
+  }
+  return entries;
+}
+
+std::vector<std::string> train_arguments(const CompareCommand& command, const Entry& entry) {
+  std::vector<std::string> words = {"train", command.task};
+  if (fs::exists(entry.folder / kLastCheckpoint)) {
+    words.insert(words.end(), {"--resume", entry.folder.string()});
+    return words;
+  }
+  words.insert(words.end(), {"--data", command.data, "--preset", command.preset, "--mixer",
+                             entry.mixer, "--seed", std::to_string(entry.seed), "--out",
+                             entry.folder.string()});
+  words.insert(words.end(), command.train_options.begin(), command.train_options.end());
+  return words;
+}
+
+/// All runs that have begun.
+std::vector<RunRecords> read_runs(const std::vector<Entry>& entries) {
+  std::vector<RunRecords> runs;
+  for (const Entry& entry : entries) {
+    if (fs::exists(entry.folder / "log.jsonl")) {
+      runs.push_back(read_run(entry.folder, entry.folder.filename().string()));
+    }
+  }
+  return runs;
+}
+
+/// Writes table, numbers and page of what there is so far.
+std::string write_results(const CompareCommand& command, const std::vector<Entry>& entries) {
+  const std::vector<RunRecords> runs = read_runs(entries);
+  const std::vector<ComparisonRow> rows = compare(runs);
+  const nlohmann::ordered_json baselines = baselines_of(runs);
+  const std::string table = comparison_markdown(rows, baselines);
+  const std::string title = fmt::format("{}, preset {}", command.task, command.preset);
+  const fs::path out = command.out;
+  write_whole_file(out / "compare.md", fmt::format("# {}\n\n{}", title, table));
+  write_whole_file(out / "compare.json", comparison_json(rows, baselines).dump(1) + "\n");
+  write_whole_file(out / "compare.html", runs_page(title, runs));
+  return table;
+}
+
+void check(const CompareCommand& command) {
+  require_option(*command.app, "--task");
+  require_option(*command.app, "--data");
+  const Benchmark& task = benchmark(command.task);
+  task.preset(command.preset);
+  TrainConfig config;
+  config.data = {command.data};
+  locate_data(task, config);
+  std::set<std::string> seen;
+  for (const std::string& mixer : command.mixers) {
+    if (!seen.insert(mixer).second) {
+      throw InvalidArgument(fmt::format("--mixers: '{}' is given twice", mixer));
+    }
+    // Refused now, with the reason, rather than after hours: linformer in a language model.
+    gma_torch::nn::MixerConfig mixer_config;
+    mixer_config.is_causal = task.task == Task::lm;
+    try {
+      gma_torch::nn::make_mixer(mixer, mixer_config);
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(fmt::format("--mixers {}: {}", mixer, error.what()));
+    }
+  }
+}
+
+void run(CompareCommand& command) {
+  apply_config_file(*command.app);
+  check(command);
+  if (command.out.empty()) {
+    command.out = fmt::format("runs/compare-{}-{}", command.task, command.preset);
+  }
+  const OutputFolder folder(command.out);
+  const std::vector<Entry> entries = entries_of(command);
+  std::vector<std::string> failed;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    if (RunLog::final_record(entry.folder / "log.jsonl")) continue;
+    fmt::print("\n== Run {} of {}: {}, seed {}\n", i + 1, entries.size(), entry.mixer, entry.seed);
+    const int code = run_self(train_arguments(command, entry));
+    if (code == kInterruptedCode) {
+      write_results(command, entries);
+      fmt::print("The same command goes on from here.\n");
+      throw Interrupted();
+    }
+    if (code != 0) failed.push_back(fmt::format("{} ({})", entry.folder.string(), code));
+    write_results(command, entries);
+  }
+  fmt::print("\n{}\nAll in {}: compare.md, compare.json, compare.html\n",
+             write_results(command, entries), command.out);
+  if (!failed.empty()) {
+    throw std::runtime_error(fmt::format("{} of {} runs failed (exit code): {}", failed.size(),
+                                         entries.size(), fmt::join(failed, ", ")));
+  }
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& root) {
+  auto command = std::make_shared<CompareCommand>();
+  CLI::App* app = command->app = root.add_subcommand(
+      "compare", "Train several mixers on a benchmark, one after the other, and make a table");
+  std::vector<std::string> tasks, presets;
+  for (const Benchmark& task : benchmarks()) tasks.emplace_back(task.name);
+  app->add_option("--task", command->task, "Benchmark")
+      ->check(CLI::IsMember(tasks))
+      ->type_name("NAME");
+  app->add_option("--data", command->data, "Folder of its data; see gma data")->type_name("DIR");
+  command->mixers = {"gma", "softmax"};
+  app->add_option("--mixers", command->mixers, "Mixers, with commas between them")
+      ->delimiter(',')
+      ->check(CLI::IsMember(gma_torch::nn::mixer_names()))
+      ->type_name("NAMES")
+      ->capture_default_str();
+  app->add_option("--preset", command->preset, "Size of the task; see gma train TASK --help")
+      ->type_name("NAME")
+      ->capture_default_str();
+  add_number(*app, "--seeds", command->seeds, {.min = 1, .max = 1000},
+             "Runs of each mixer, with seeds from 1");
+  app->add_option("--out", command->out,
+                  "Folder for runs and results [runs/compare-TASK-PRESET]")
+      ->type_name("DIR");
+  app->add_option("options", command->train_options,
+                  "After --: options of gma train for every run");
+  add_config_option(*app);
+  app->footer(
+      "Runs that have ended are not repeated, and one that was broken off goes on: the same command "
+      "again completes a comparison.\nExample: gma compare --task wikitext --data "
+      "data/wikitext-2 --mixers gma,softmax,linear -- --use-short-conv");
+  app->callback([command] { run(*command); });
+}
+
+}  // namespace gma::app

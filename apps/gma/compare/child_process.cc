@@ -1,0 +1,87 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "compare/child_process.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+namespace gma::app {
+namespace {
+
+volatile sig_atomic_t child = 0;
+
+extern "C" void hand_on(int signal) {
+  if (child > 0) ::kill(static_cast<pid_t>(child), signal);
+}
+
+/// While it lives, SIGINT and SIGTERM go to the child alone.
+class SignalsHandedOn {
+ public:
+  SignalsHandedOn() {
+    struct sigaction action{};
+    action.sa_handler = hand_on;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, &old_int_);
+    sigaction(SIGTERM, &action, &old_term_);
+  }
+  ~SignalsHandedOn() {
+    child = 0;
+    sigaction(SIGINT, &old_int_, nullptr);
+    sigaction(SIGTERM, &old_term_, nullptr);
+  }
+  SignalsHandedOn(const SignalsHandedOn&) = delete;
+  SignalsHandedOn& operator=(const SignalsHandedOn&) = delete;
+
+ private:
+  struct sigaction old_int_{};
+  struct sigaction old_term_{};
+};
+
+/// In a process group of its own: Ctrl-C at a terminal would reach the child twice otherwise, and a
+/// second one ends it without saving.
+pid_t spawn(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {"gma"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  pid_t started = 0;
+  const int error =
+      ::posix_spawn(&started, "/proc/self/exe", nullptr, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    throw std::runtime_error(fmt::format("cannot start gma: {}", std::strerror(error)));
+  }
+  return started;
+}
+
+}  // namespace
+
+int run_self(const std::vector<std::string>& arguments) {
+  std::fflush(stdout);
+  const SignalsHandedOn handed_on;
+  const pid_t started = spawn(arguments);
+  child = started;
+  int status = 0;
+  while (::waitpid(started, &status, 0) < 0) {
+    if (errno != EINTR) {
+      throw std::runtime_error(fmt::format("cannot wait for gma: {}", std::strerror(errno)));
+    }
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace gma::app

@@ -1,0 +1,14 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gma::app {
+
+/// Runs this very program with other arguments and waits for it; its output is ours. SIGINT and
+/// SIGTERM are handed on to it, once each time. Returns its exit code, or 128 and the signal that
+/// ended it. Throws std::runtime_error if it cannot be started. One at a time.
+int run_self(const std::vector<std::string>& arguments);
+
+}  // namespace gma::app

@@ -1,0 +1,161 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "compare/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "train/console.h"
+
+namespace gma::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// A number of the test data in a run's conclusion.
+void collect(const RunRecords& run, const char* name, std::vector<double>& values) {
+  const auto test = run.conclusion.find("test");
+  if (test == run.conclusion.end()) return;
+  const auto value = test->find(name);
+  if (value != test->end() && value->is_number()) values.push_back(value->get<double>());
+}
+
+/// The values of one mixer's runs.
+struct Collected {
+  std::int64_t parameters = 0;
+  std::vector<double> accuracy, word_perplexity, bits_per_byte, valid_loss, tokens_per_second;
+  double peak_memory = 0.0;
+  double seconds = 0.0;
+  std::int64_t failed = 0;
+
+  void add(const RunRecords& run) {
+    parameters = run.parameters;
+    if (!run.conclusion.is_object()) {
+      ++failed;
+      return;
+    }
+    collect(run, "accuracy", accuracy);
+    collect(run, "word_perplexity", word_perplexity);
+    collect(run, "bits_per_byte", bits_per_byte);
+    valid_loss.push_back(run.conclusion.value("loss", 0.0));
+    tokens_per_second.push_back(run.conclusion.value("tokens_per_second", 0.0));
+    peak_memory = std::max(peak_memory, run.conclusion.value("peak_memory_bytes", 0.0));
+    seconds += run.conclusion.value("seconds", 0.0);
+  }
+};
+
+ordered_json to_json(const Spread& spread) {
+  if (spread.count == 0) return nullptr;
+  return {{"mean", spread.mean}, {"deviation", spread.deviation}, {"count", spread.count}};
+}
+
+Spread in_percent(Spread spread) {
+  spread.mean *= 100.0;
+  spread.deviation *= 100.0;
+  return spread;
+}
+
+}  // namespace
+
+Spread Spread::of(const std::vector<double>& values) {
+  Spread spread{.count = static_cast<std::int64_t>(values.size())};
+  if (values.empty()) return spread;
+  const auto count = static_cast<double>(values.size());
+  spread.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0.0;
+  for (const double value : values) squares += (value - spread.mean) * (value - spread.mean);
+  if (values.size() > 1) spread.deviation = std::sqrt(squares / (count - 1.0));
+  return spread;
+}
+
+std::string Spread::text(int digits) const {
+  if (count == 0) return "-";
+  if (count == 1) return fmt::format("{:.{}f}", mean, digits);
+  return fmt::format("{:.{}f} +- {:.{}f} ({})", mean, digits, deviation, digits, count);
+}
+
+std::vector<ComparisonRow> compare(const std::vector<RunRecords>& runs) {
+  std::vector<std::string> order;
+  std::map<std::string, Collected> by_mixer;
+  for (const RunRecords& run : runs) {
+    const std::string mixer = run.options.value("mixer", "");
+    if (!by_mixer.contains(mixer)) order.push_back(mixer);
+    by_mixer[mixer].add(run);
+  }
+  std::vector<ComparisonRow> rows;
+  for (const std::string& mixer : order) {
+    const Collected& all = by_mixer[mixer];
+    rows.push_back({.mixer = mixer,
+                    .parameters = all.parameters,
+                    .accuracy = Spread::of(all.accuracy),
+                    .word_perplexity = Spread::of(all.word_perplexity),
+                    .bits_per_byte = Spread::of(all.bits_per_byte),
+                    .valid_loss = Spread::of(all.valid_loss),
+                    .tokens_per_second = Spread::of(all.tokens_per_second),
+                    .peak_memory = all.peak_memory,
+                    .seconds = all.seconds,
+                    .failed = all.failed});
+  }
+  return rows;
+}
+
+ordered_json baselines_of(const std::vector<RunRecords>& runs) {
+  for (const RunRecords& run : runs) {
+    if (run.conclusion.is_object() && run.conclusion.contains("baselines")) {
+      return run.conclusion.at("baselines");
+    }
+  }
+  return ordered_json::object();
+}
+
+std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
+                                const ordered_json& baselines) {
+  const bool classifies =
+      std::ranges::any_of(rows, [](const ComparisonRow& row) { return row.accuracy.count > 0; });
+  const char* measure =
+      classifies ? "test accuracy, %" : "test perplexity a word | bits per byte";
+  std::string text = fmt::format(
+      "| mixer | {} | validation loss | parameters | tokens/s | peak memory | time |\n"
+      "|---|{}---|---|---|---|---|\n",
+      measure, classifies ? "---|" : "---|---|");
+  for (const ComparisonRow& row : rows) {
+    const std::string figure = classifies
+                                   ? in_percent(row.accuracy).text(2)
+                                   : fmt::format("{} | {}", row.word_perplexity.text(2),
+                                                 row.bits_per_byte.text(4));
+    text += fmt::format("| {}{} | {} | {} | {} | {} | {} | {} |\n", row.mixer,
+                        row.failed > 0 ? fmt::format(" ({} not ended)", row.failed) : "", figure,
+                        row.valid_loss.text(4), row.parameters, row.tokens_per_second.text(0),
+                        human_bytes(row.peak_memory), human_duration(row.seconds));
+  }
+  for (const auto& [name, accuracy] : baselines.items()) {
+    std::string words = name;
+    std::ranges::replace(words, '_', ' ');
+    text += fmt::format("| no model: {} | {:.2f} | | | | | |\n", words,
+                        100.0 * accuracy.get<double>());
+  }
+  return text;
+}
+
+ordered_json comparison_json(const std::vector<ComparisonRow>& rows,
+                             const ordered_json& baselines) {
+  ordered_json json = {{"rows", ordered_json::array()}, {"baselines", baselines}};
+  for (const ComparisonRow& row : rows) {
+    json["rows"].push_back({{"mixer", row.mixer},
+                            {"parameters", row.parameters},
+                            {"test_accuracy", to_json(row.accuracy)},
+                            {"test_word_perplexity", to_json(row.word_perplexity)},
+                            {"test_bits_per_byte", to_json(row.bits_per_byte)},
+                            {"valid_loss", to_json(row.valid_loss)},
+                            {"tokens_per_second", to_json(row.tokens_per_second)},
+                            {"peak_memory_bytes", row.peak_memory},
+                            {"seconds", row.seconds},
+                            {"not_ended", row.failed}});
+  }
+  return json;
+}
+
+}  // namespace gma::app

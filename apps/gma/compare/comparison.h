@@ -1,0 +1,52 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// What the runs of a comparison reached, mixer by mixer.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "report/runs_page.h"
+
+namespace gma::app {
+
+/// Mean and sample standard deviation over seeds.
+struct Spread {
+  double mean = 0.0;
+  double deviation = 0.0;  ///< 0 with one seed
+  std::int64_t count = 0;
+
+  static Spread of(const std::vector<double>& values);
+  /// "12.34 +- 0.56 (3)", "12.34" of one value, "-" of none.
+  std::string text(int digits) const;
+};
+
+/// One row: all seeds of a mixer whose runs have ended.
+struct ComparisonRow {
+  std::string mixer;
+  std::int64_t parameters = 0;
+  Spread accuracy;         ///< 0 to 1, on the test data
+  Spread word_perplexity;  ///< on the test data
+  Spread bits_per_byte;    ///< on the test data
+  Spread valid_loss;
+  Spread tokens_per_second;
+  double peak_memory = 0.0;  ///< bytes, the greatest
+  double seconds = 0.0;      ///< of all seeds
+  std::int64_t failed = 0;   ///< runs that did not end
+};
+
+/// Runs in the order of their mixers; those without a conclusion count as failed.
+std::vector<ComparisonRow> compare(const std::vector<RunRecords>& runs);
+
+/// Accuracies that need no model, by name; empty if the runs have none.
+nlohmann::ordered_json baselines_of(const std::vector<RunRecords>& runs);
+
+/// A table with a line a row, and one a baseline.
+std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
+                                const nlohmann::ordered_json& baselines);
+nlohmann::ordered_json comparison_json(const std::vector<ComparisonRow>& rows,
+                                       const nlohmann::ordered_json& baselines);
+
+}  // namespace gma::app

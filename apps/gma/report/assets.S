@@ -1,0 +1,18 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// Files that the program carries with it. The build says where they are.
+    .section .rodata
+
+    .global gma_plotly_js_begin
+    .global gma_plotly_js_end
+gma_plotly_js_begin:
+    .incbin GMA_PLOTLY_JS
+gma_plotly_js_end:
+
+    .global gma_runs_page_begin
+    .global gma_runs_page_end
+gma_runs_page_begin:
+    .incbin GMA_RUNS_PAGE
+gma_runs_page_end:
+
+    .section .note.GNU-stack, "", %progbits

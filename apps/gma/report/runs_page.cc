@@ -1,0 +1,135 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+#include "report/runs_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string_view>
+
+#include "gma/error.h"
+#include "gma/version.h"
+
+extern "C" {
+extern const char gma_plotly_js_begin[];
+extern const char gma_plotly_js_end[];
+extern const char gma_runs_page_begin[];
+extern const char gma_runs_page_end[];
+}
+
+namespace gma::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+/// Records beyond this many of a kind are thinned out: a screen shows no more.
+constexpr std::size_t kMaxPoints = 2000;
+
+ordered_json thinned(ordered_json records) {
+  if (records.size() <= kMaxPoints) return records;
+  ordered_json kept = ordered_json::array();
+  for (std::size_t i = 0; i < kMaxPoints; ++i) {
+    kept.push_back(records[(i + 1) * records.size() / kMaxPoints - 1]);
+  }
+  return kept;
+}
+
+/// JSON text that may stand inside a <script> element.
+std::string script_json(const ordered_json& json) {
+  const std::string text =
+      json.dump(-1, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace);
+  std::string safe;
+  for (const char c : text) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+void replace(std::string& text, std::string_view mark, std::string_view value) {
+  const std::size_t at = text.find(mark);
+  if (at != std::string::npos) text.replace(at, mark.size(), value);
+}
+
+}  // namespace
+
+RunRecords read_run(const fs::path& folder, std::string name) {
+  const fs::path path = folder / "log.jsonl";
+  std::ifstream file(path);
+  if (!file) {
+    throw InvalidArgument(
+        fmt::format("{}: expected the folder of a training run, with a log.jsonl", folder.string()));
+  }
+  RunRecords run{.name = std::move(name),
+                 .options = nullptr,
+                 .parameters = 0,
+                 .train = ordered_json::array(),
+                 .valid = ordered_json::array(),
+                 .conclusion = nullptr};
+  for (std::string line; std::getline(file, line);) {
+    ordered_json record = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || !record.contains("kind")) continue;
+    const ordered_json kind = record.at("kind");
+    record.erase("kind");
+    if (kind == "config") {
+      run.options = record.value("options", ordered_json::object());
+      run.parameters = record.value("parameters", std::int64_t{0});
+    } else if (kind == "train" || kind == "valid") {
+      (kind == "train" ? run.train : run.valid).push_back(std::move(record));
+    } else if (kind == "final") {
+      run.conclusion = std::move(record);
+    }
+  }
+  if (!run.options.is_object()) {
+    throw InvalidArgument(fmt::format("{}: holds no record of a run", path.string()));
+  }
+  return run;
+}
+
+std::string runs_page(const std::string& title, const std::vector<RunRecords>& runs) {
+  ordered_json data = {{"title", title}, {"version", version()}, {"runs", ordered_json::array()}};
+  for (const RunRecords& run : runs) {
+    data["runs"].push_back({{"name", run.name},
+                            {"options", run.options},
+                            {"parameters", run.parameters},
+                            {"train", thinned(run.train)},
+                            {"valid", thinned(run.valid)},
+                            {"final", run.conclusion}});
+  }
+  std::string page(gma_runs_page_begin, gma_runs_page_end);
+  replace(page, "/*DATA*/", script_json(data));
+  replace(page, "/*PLOTLY*/", {gma_plotly_js_begin, gma_plotly_js_end});
+  return page;
+}
+
+std::vector<std::string> run_names(const std::vector<fs::path>& folders) {
+  std::vector<fs::path> paths;
+  for (const fs::path& folder : folders) {
+    fs::path path = fs::absolute(folder).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();
+    paths.push_back(std::move(path));
+  }
+  // The last parts of the paths, one more until all names differ.
+  std::vector<std::string> names(paths.size());
+  std::vector<fs::path> rest = paths;
+  for (bool differ = false; !differ;) {
+    bool grew = false;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      if (!rest[i].has_relative_path()) continue;
+      names[i] = names[i].empty() ? rest[i].filename().string()
+                                  : fmt::format("{}/{}", rest[i].filename().string(), names[i]);
+      rest[i] = rest[i].parent_path();
+      grew = true;
+    }
+    std::vector<std::string> sorted = names;
+    std::ranges::sort(sorted);
+    differ = std::ranges::adjacent_find(sorted) == sorted.end() || !grew;
+  }
+  return names;
+}
+
+}  // namespace gma::app
