@@ -19,6 +19,7 @@ void add_generate_command(CLI::App& root);
 void add_info_command(CLI::App& root);
 void add_compare_command(CLI::App& root);
 void add_report_command(CLI::App& root);
+void add_profile_command(CLI::App& root);
 void add_data_command(CLI::App& root);
 
 /// The formatter of --help, and rules that hold for every option of every verb.

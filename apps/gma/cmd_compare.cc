@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "child_process.h"
 #include "cli.h"
-#include "compare/child_process.h"
 #include "compare/comparison.h"
 #include "data/output_file.h"
 #include "gma/error.h"
@@ -61,9 +61,9 @@ std::vector<std::string> train_arguments(const CompareCommand& command, const En
     words.insert(words.end(), {"--resume", entry.folder.string()});
     return words;
   }
-  words.insert(words.end(), {"--data", command.data, "--preset", command.preset, "--mixer",
-                             entry.mixer, "--seed", std::to_string(entry.seed), "--out",
-                             entry.folder.string()});
+  words.insert(words.end(),
+               {"--data", command.data, "--preset", command.preset, "--mixer", entry.mixer,
+                "--seed", std::to_string(entry.seed), "--out", entry.folder.string()});
   words.insert(words.end(), command.train_options.begin(), command.train_options.end());
   return words;
 }
@@ -170,14 +170,14 @@ void add_compare_command(CLI::App& root) {
       ->capture_default_str();
   add_number(*app, "--seeds", command->seeds, {.min = 1, .max = 1000},
              "Runs of each mixer, with seeds from 1");
-  app->add_option("--out", command->out,
-                  "Folder for runs and results [runs/compare-TASK-PRESET]")
+  app->add_option("--out", command->out, "Folder for runs and results [runs/compare-TASK-PRESET]")
       ->type_name("DIR");
   app->add_option("options", command->train_options,
                   "After --: options of gma train for every run");
   add_config_option(*app);
   app->footer(
-      "Runs that have ended are not repeated, and one that was broken off goes on: the same command "
+      "Runs that have ended are not repeated, and one that was broken off goes on: the same "
+      "command "
       "again completes a comparison.\nExample: gma compare --task wikitext --data "
       "data/wikitext-2 --mixers gma,softmax,linear -- --use-short-conv");
   app->callback([command] { run(*command); });

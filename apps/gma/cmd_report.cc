@@ -41,8 +41,8 @@ void run(const ReportCommand& command) {
 
 void add_report_command(CLI::App& root) {
   auto command = std::make_shared<ReportCommand>();
-  CLI::App* app = command->app =
-      root.add_subcommand("report", "Draw the curves of training runs, also of such as still go on");
+  CLI::App* app = command->app = root.add_subcommand(
+      "report", "Draw the curves of training runs, also of such as still go on");
   app->add_option("runs", command->runs, "Folders of runs")->required()->type_name("PATH");
   app->add_option("--out", command->out, "Page to write: HTML that opens offline")
       ->type_name("FILE")

@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   gma::app::add_generate_command(app);
   gma::app::add_compare_command(app);
   gma::app::add_report_command(app);
+  gma::app::add_profile_command(app);
   gma::app::add_info_command(app);
   gma::app::add_data_command(app);
   try {

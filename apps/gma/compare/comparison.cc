@@ -115,17 +115,15 @@ std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
                                 const ordered_json& baselines) {
   const bool classifies =
       std::ranges::any_of(rows, [](const ComparisonRow& row) { return row.accuracy.count > 0; });
-  const char* measure =
-      classifies ? "test accuracy, %" : "test perplexity a word | bits per byte";
+  const char* measure = classifies ? "test accuracy, %" : "test perplexity a word | bits per byte";
   std::string text = fmt::format(
       "| mixer | {} | validation loss | parameters | tokens/s | peak memory | time |\n"
       "|---|{}---|---|---|---|---|\n",
       measure, classifies ? "---|" : "---|---|");
   for (const ComparisonRow& row : rows) {
-    const std::string figure = classifies
-                                   ? in_percent(row.accuracy).text(2)
-                                   : fmt::format("{} | {}", row.word_perplexity.text(2),
-                                                 row.bits_per_byte.text(4));
+    const std::string figure =
+        classifies ? in_percent(row.accuracy).text(2)
+                   : fmt::format("{} | {}", row.word_perplexity.text(2), row.bits_per_byte.text(4));
     text += fmt::format("| {}{} | {} | {} | {} | {} | {} | {} |\n", row.mixer,
                         row.failed > 0 ? fmt::format(" ({} not ended)", row.failed) : "", figure,
                         row.valid_loss.text(4), row.parameters, row.tokens_per_second.text(0),
@@ -134,8 +132,8 @@ std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
   for (const auto& [name, accuracy] : baselines.items()) {
     std::string words = name;
     std::ranges::replace(words, '_', ' ');
-    text += fmt::format("| no model: {} | {:.2f} | | | | | |\n", words,
-                        100.0 * accuracy.get<double>());
+    text +=
+        fmt::format("| no model: {} | {:.2f} | | | | | |\n", words, 100.0 * accuracy.get<double>());
   }
   return text;
 }

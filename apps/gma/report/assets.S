@@ -15,4 +15,10 @@ gma_runs_page_begin:
     .incbin GMA_RUNS_PAGE
 gma_runs_page_end:
 
+    .global gma_profile_page_begin
+    .global gma_profile_page_end
+gma_profile_page_begin:
+    .incbin GMA_PROFILE_PAGE
+gma_profile_page_end:
+
     .section .note.GNU-stack, "", %progbits

@@ -5,17 +5,10 @@
 
 #include <algorithm>
 #include <fstream>
-#include <string_view>
+#include <utility>
 
 #include "gma/error.h"
-#include "gma/version.h"
-
-extern "C" {
-extern const char gma_plotly_js_begin[];
-extern const char gma_plotly_js_end[];
-extern const char gma_runs_page_begin[];
-extern const char gma_runs_page_end[];
-}
+#include "report/page.h"
 
 namespace gma::app {
 namespace {
@@ -35,34 +28,14 @@ ordered_json thinned(ordered_json records) {
   return kept;
 }
 
-/// JSON text that may stand inside a <script> element.
-std::string script_json(const ordered_json& json) {
-  const std::string text =
-      json.dump(-1, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace);
-  std::string safe;
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
-
-void replace(std::string& text, std::string_view mark, std::string_view value) {
-  const std::size_t at = text.find(mark);
-  if (at != std::string::npos) text.replace(at, mark.size(), value);
-}
-
 }  // namespace
 
 RunRecords read_run(const fs::path& folder, std::string name) {
   const fs::path path = folder / "log.jsonl";
   std::ifstream file(path);
   if (!file) {
-    throw InvalidArgument(
-        fmt::format("{}: expected the folder of a training run, with a log.jsonl", folder.string()));
+    throw InvalidArgument(fmt::format("{}: expected the folder of a training run, with a log.jsonl",
+                                      folder.string()));
   }
   RunRecords run{.name = std::move(name),
                  .options = nullptr,
@@ -91,7 +64,7 @@ RunRecords read_run(const fs::path& folder, std::string name) {
 }
 
 std::string runs_page(const std::string& title, const std::vector<RunRecords>& runs) {
-  ordered_json data = {{"title", title}, {"version", version()}, {"runs", ordered_json::array()}};
+  ordered_json data = {{"title", title}, {"runs", ordered_json::array()}};
   for (const RunRecords& run : runs) {
     data["runs"].push_back({{"name", run.name},
                             {"options", run.options},
@@ -100,10 +73,7 @@ std::string runs_page(const std::string& title, const std::vector<RunRecords>& r
                             {"valid", thinned(run.valid)},
                             {"final", run.conclusion}});
   }
-  std::string page(gma_runs_page_begin, gma_runs_page_end);
-  replace(page, "/*DATA*/", script_json(data));
-  replace(page, "/*PLOTLY*/", {gma_plotly_js_begin, gma_plotly_js_end});
-  return page;
+  return make_page(runs_template(), std::move(data));
 }
 
 std::vector<std::string> run_names(const std::vector<fs::path>& folders) {

@@ -20,8 +20,8 @@ struct RunRecords {
   nlohmann::ordered_json conclusion;  ///< the record that ended the run; null if it has not ended
 };
 
-/// Reads `folder`/log.jsonl, which a run may still be writing: a last line that is cut short is left
-/// out. Throws InvalidArgument if there is no log or no config in it.
+/// Reads `folder`/log.jsonl, which a run may still be writing: a last line that is cut short is
+/// left out. Throws InvalidArgument if there is no log or no config in it.
 RunRecords read_run(const std::filesystem::path& folder, std::string name);
 
 /// HTML that opens offline, with charts and a table of the runs.

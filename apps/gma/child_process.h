@@ -11,4 +11,11 @@ namespace gma::app {
 /// ended it. Throws std::runtime_error if it cannot be started. One at a time.
 int run_self(const std::vector<std::string>& arguments);
 
+/// The same with its standard output for us to read.
+struct ChildOutput {
+  int code = 0;
+  std::string text;
+};
+ChildOutput read_self(const std::vector<std::string>& arguments);
+
 }  // namespace gma::app

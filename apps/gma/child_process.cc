@@ -1,6 +1,7 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
-#include "compare/child_process.h"
+#include "child_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -46,8 +47,8 @@ class SignalsHandedOn {
 };
 
 /// In a process group of its own: Ctrl-C at a terminal would reach the child twice otherwise, and a
-/// second one ends it without saving.
-pid_t spawn(const std::vector<std::string>& arguments) {
+/// second one ends it without saving. Its standard output is `output`, unless that is negative.
+pid_t spawn(const std::vector<std::string>& arguments, int output) {
   std::vector<std::string> words = {"gma"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -58,9 +59,13 @@ pid_t spawn(const std::vector<std::string>& arguments) {
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (output >= 0) posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
   pid_t started = 0;
   const int error =
-      ::posix_spawn(&started, "/proc/self/exe", nullptr, &attributes, argv.data(), environ);
+      ::posix_spawn(&started, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) {
     throw std::runtime_error(fmt::format("cannot start gma: {}", std::strerror(error)));
@@ -68,13 +73,8 @@ pid_t spawn(const std::vector<std::string>& arguments) {
   return started;
 }
 
-}  // namespace
-
-int run_self(const std::vector<std::string>& arguments) {
-  std::fflush(stdout);
-  const SignalsHandedOn handed_on;
-  const pid_t started = spawn(arguments);
-  child = started;
+/// Its exit code, or 128 and the signal that ended it.
+int wait_for(pid_t started) {
   int status = 0;
   while (::waitpid(started, &status, 0) < 0) {
     if (errno != EINTR) {
@@ -82,6 +82,43 @@ int run_self(const std::vector<std::string>& arguments) {
     }
   }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+int run_self(const std::vector<std::string>& arguments) {
+  std::fflush(stdout);
+  const SignalsHandedOn handed_on;
+  const pid_t started = spawn(arguments, /*output=*/-1);
+  child = started;
+  return wait_for(started);
+}
+
+ChildOutput read_self(const std::vector<std::string>& arguments) {
+  std::fflush(stdout);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    throw std::runtime_error(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  }
+  const SignalsHandedOn handed_on;
+  ChildOutput output;
+  try {
+    child = spawn(arguments, ends[1]);
+  } catch (...) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw;
+  }
+  const auto started = static_cast<pid_t>(child);
+  ::close(ends[1]);
+  char buffer[4096];
+  for (ssize_t count = 0; (count = ::read(ends[0], buffer, sizeof(buffer))) != 0;) {
+    if (count < 0 && errno != EINTR) break;
+    if (count > 0) output.text.append(buffer, static_cast<std::size_t>(count));
+  }
+  ::close(ends[0]);
+  output.code = wait_for(started);
+  return output;
 }
 
 }  // namespace gma::app
