@@ -46,20 +46,34 @@ constexpr double kPatience = 4.0;
 
 std::vector<std::string> arguments_of(const ProfileCommand& command, const ProfileCase& one) {
   const auto number = [](auto value) { return fmt::format("{}", value); };
-  return {"profile",         "--measure-one",
-          "--mixers",        one.mixer,
-          "--passes",        one.pass,
-          "--tokens",        number(one.tokens),
-          "--components",    number(one.components),
-          "--batch-size",    number(one.batch_size),
-          "--hidden-size",   number(one.hidden_size),
-          "--heads",         number(one.heads),
-          "--layers",        number(one.layers),
-          "--vocab-size",    number(one.vocab_size),
-          "--max-seconds",   number(command.max_seconds),
-          "--max-memory",    number(command.max_memory),
-          "--seconds",       number(command.seconds),
-          "--threads",       number(command.threads),
+  return {"profile",
+          "--measure-one",
+          "--mixers",
+          one.mixer,
+          "--passes",
+          one.pass,
+          "--tokens",
+          number(one.tokens),
+          "--components",
+          number(one.components),
+          "--batch-size",
+          number(one.batch_size),
+          "--hidden-size",
+          number(one.hidden_size),
+          "--heads",
+          number(one.heads),
+          "--layers",
+          number(one.layers),
+          "--vocab-size",
+          number(one.vocab_size),
+          "--max-seconds",
+          number(command.max_seconds),
+          "--max-memory",
+          number(command.max_memory),
+          "--seconds",
+          number(command.seconds),
+          "--threads",
+          number(command.threads),
           one.is_causal ? "--causal" : "--no-causal",
           one.use_short_conv ? "--use-short-conv" : "--no-use-short-conv"};
 }
@@ -163,9 +177,10 @@ void add_profile_command(CLI::App& root) {
       ->delimiter(',')
       ->check(CLI::IsMember(gma_torch::nn::mixer_names()))
       ->type_name("NAMES");
-  app->add_option("--passes", command->passes,
-                  "forward, backward (forward and backward), step (of decoding), model (forward and "
-                  "backward of a language model)")
+  app->add_option(
+         "--passes", command->passes,
+         "forward, backward (forward and backward), step (of decoding), model (forward and "
+         "backward of a language model)")
       ->delimiter(',')
       ->check(CLI::IsMember(kProfilePasses))
       ->type_name("NAMES")
@@ -189,8 +204,9 @@ void add_profile_command(CLI::App& root) {
   app->add_flag("--causal,!--no-causal", one.is_causal, "Causal mixers [on]");
   app->add_flag("--use-short-conv,!--no-use-short-conv", one.use_short_conv,
                 "Short convolution on query, key and value [off]");
-  add_number(*app, "--max-seconds", command->max_seconds, kAbove0,
-             "Time budget of one pass: lengths that would take longer are left out, and said to be");
+  add_number(
+      *app, "--max-seconds", command->max_seconds, kAbove0,
+      "Time budget of one pass: lengths that would take longer are left out, and said to be");
   add_number(*app, "--max-memory", command->max_memory, kAbove0,
              "Memory of a measuring process, in GB: a length that needs more is left out");
   add_number(*app, "--seconds", command->seconds, kAbove0, "Time to repeat each pass for");
@@ -199,7 +215,8 @@ void add_profile_command(CLI::App& root) {
       ->type_name("DIR");
   app->add_flag("--measure-one", command->measure_one)->group("");
   add_config_option(*app);
-  app->footer("Example: gma profile --mixers gma,softmax --tokens 512,2048,8192 --out runs/profile");
+  app->footer(
+      "Example: gma profile --mixers gma,softmax --tokens 512,2048,8192 --out runs/profile");
   app->callback([command] { run(*command); });
 }
 

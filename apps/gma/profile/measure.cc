@@ -125,20 +125,6 @@ Pass make_pass(const ProfileCase& one) {
 
 }  // namespace
 
-void to_json(nlohmann::ordered_json& json, const Measurement& measurement) {
-  json = {{"seconds", measurement.seconds},
-          {"median_seconds", measurement.median_seconds},
-          {"peak_bytes", measurement.peak_bytes},
-          {"repeats", measurement.repeats}};
-}
-
-void from_json(const nlohmann::ordered_json& json, Measurement& measurement) {
-  json.at("seconds").get_to(measurement.seconds);
-  json.at("median_seconds").get_to(measurement.median_seconds);
-  json.at("peak_bytes").get_to(measurement.peak_bytes);
-  json.at("repeats").get_to(measurement.repeats);
-}
-
 Measurement measure(const ProfileCase& one, double seconds) {
   using Clock = std::chrono::steady_clock;
   torch::manual_seed(1);
@@ -146,13 +132,12 @@ Measurement measure(const ProfileCase& one, double seconds) {
   const double before = status_bytes("VmRSS");
   std::ofstream("/proc/self/clear_refs") << "5";  // starts the peak anew
   pass.run();
-  Measurement result{.peak_bytes = pass.kept_bytes
-                                       ? pass.kept_bytes()
-                                       : std::max(0.0, status_bytes("VmHWM") - before)};
+  Measurement result{.peak_bytes = pass.kept_bytes ? pass.kept_bytes()
+                                                   : std::max(0.0, status_bytes("VmHWM") - before)};
 
   std::vector<double> times;
-  const Clock::time_point end =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                   std::chrono::duration<double>(seconds));
   do {
     const Clock::time_point start = Clock::now();
     pass.run();

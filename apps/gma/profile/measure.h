@@ -10,8 +10,8 @@
 
 namespace gma::app {
 
-/// What is run: a layer's forward pass; forward and backward; one decoding step after the tokens; or
-/// forward and backward of a whole language model with its loss.
+/// What is run: a layer's forward pass; forward and backward; one decoding step after the tokens;
+/// or forward and backward of a whole language model with its loss.
 inline const std::vector<std::string> kProfilePasses = {"forward", "backward", "step", "model"};
 
 struct ProfileCase {
@@ -31,8 +31,8 @@ struct ProfileCase {
 struct Measurement {
   double seconds = 0.0;  ///< the least of `repeats`; of one token for a step
   double median_seconds = 0.0;
-  /// What the pass takes beside what was there before it, at its first run; for a step, what is kept
-  /// from token to token.
+  /// What the pass takes beside what was there before it, at its first run; for a step, what is
+  /// kept from token to token.
   double peak_bytes = 0.0;
   std::int64_t repeats = 0;
 };

@@ -35,7 +35,8 @@ std::optional<double> log_slope(std::vector<std::pair<double, double>> points) {
 }
 
 template <class Value>
-std::optional<double> slope_of(const std::vector<ProfileSeries::Point>& points, const Value& value) {
+std::optional<double> slope_of(const std::vector<ProfileSeries::Point>& points,
+                               const Value& value) {
   std::vector<std::pair<double, double>> pairs;
   for (const auto& point : points) {
     pairs.emplace_back(static_cast<double>(point.tokens), value(point.measurement));
@@ -75,6 +76,20 @@ const char* describe(const std::string& pass) {
 }
 
 }  // namespace
+
+void to_json(nlohmann::ordered_json& json, const Measurement& measurement) {
+  json = {{"seconds", measurement.seconds},
+          {"median_seconds", measurement.median_seconds},
+          {"peak_bytes", measurement.peak_bytes},
+          {"repeats", measurement.repeats}};
+}
+
+void from_json(const nlohmann::ordered_json& json, Measurement& measurement) {
+  json.at("seconds").get_to(measurement.seconds);
+  json.at("median_seconds").get_to(measurement.median_seconds);
+  json.at("peak_bytes").get_to(measurement.peak_bytes);
+  json.at("repeats").get_to(measurement.repeats);
+}
 
 std::string ProfileSeries::name() const {
   return first.mixer == "gma" ? fmt::format("gma, K={}", first.components) : first.mixer;
@@ -150,10 +165,14 @@ ordered_json profile_json(const std::vector<ProfileSeries>& all) {
       points.push_back(std::move(point));
     }
     const ProfileCase& one = series.first;
-    ordered_json entry = {{"name", series.name()},       {"mixer", one.mixer},
-                          {"pass", one.pass},            {"components", one.components},
-                          {"hidden_size", one.hidden_size}, {"heads", one.heads},
-                          {"batch_size", one.batch_size},   {"is_causal", one.is_causal},
+    ordered_json entry = {{"name", series.name()},
+                          {"mixer", one.mixer},
+                          {"pass", one.pass},
+                          {"components", one.components},
+                          {"hidden_size", one.hidden_size},
+                          {"heads", one.heads},
+                          {"batch_size", one.batch_size},
+                          {"is_causal", one.is_causal},
                           {"use_short_conv", one.use_short_conv}};
     if (const auto slope = series.time_slope()) entry["time_slope"] = *slope;
     if (const auto slope = series.memory_slope()) entry["memory_slope"] = *slope;
