@@ -308,6 +308,10 @@ def test_why_an_archive_is_refused(tmp_path: Path, out: Path) -> None:
     assert "a: truncated gzip file" in refuses("imdb", path, out)
     path.write_bytes(flipped(tar, len(tar) - 6))
     assert "a: damaged gzip file" in refuses("imdb", path, out), "of the checksum"
+    # Padding after the end of the archive, which nobody needs to read but for the checksum.
+    padded = gzip.compress(make_tar(path, imdb_files(), "w").read_bytes() + bytes(1 << 20))
+    path.write_bytes(flipped(padded, len(padded) - 6))
+    assert "a: damaged gzip file" in refuses("imdb", path, out)
     path.write_bytes(gzip.compress(b"no archive\n" * 99))
     assert "a: not a whole archive, tar or zip" in refuses("imdb", path, out)
     zipped = make_zip(path, wikitext_files()).read_bytes()
