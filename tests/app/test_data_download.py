@@ -85,7 +85,8 @@ class Server:
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
     """Of some size when packed, so that parts of the archive can be told apart."""
-    noise = b"".join(hashlib.sha256(bytes([i % 256, i // 256])).hexdigest().encode() for i in range(4000))
+    digests = (hashlib.sha256(str(i).encode()).hexdigest() for i in range(4000))
+    noise = "".join(digests).encode()
     return {name: text + noise + b"\n" for name, text in wikitext_files().items()}
 
 

@@ -27,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+constexpr std::string_view kUnit = "bytes ";  ///< of Content-Range
 constexpr long kMaxRedirects = 10;
 constexpr long kConnectSeconds = 30;
 constexpr double kLongestWait = 60.0;
@@ -60,7 +61,6 @@ struct Answer {
   }
   /// First byte of "bytes 100-199/200".
   std::optional<std::int64_t> range_start() const {
-    constexpr std::string_view kUnit = "bytes ";
     if (!content_range.starts_with(kUnit)) return std::nullopt;
     std::int64_t start = 0;
     const char* end = content_range.data() + content_range.size();
@@ -100,8 +100,9 @@ class PartialFile {
   void start_anew(const Identity& identity) {
     file_.clear();
     std::ofstream file(identity_path_, std::ios::trunc);
-    file << nlohmann::json{{"url", identity.url}, {"validator", identity.validator}}.dump()
-         << std::flush;
+    const nlohmann::json json = {{"url", identity.url}, {"validator", identity.validator}};
+    // A server may send any bytes. Those that are no UTF-8 are lost, and will not be gone on with.
+    file << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::flush;
     if (!file) throw IoError(fmt::format("{}: cannot write", identity_path_.string()));
   }
 

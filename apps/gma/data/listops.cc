@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kHeader = "Source\tTarget";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::string_view kBetweenWords = " ()";
 constexpr std::size_t kShown = 32;  ///< bytes of a bad value that an error repeats
 
 Token token_of(std::string_view word) {
@@ -78,11 +79,10 @@ class Evaluation {
 
 template <class OnWord>
 void for_each_word(std::string_view text, OnWord on_word) {
-  constexpr std::string_view kBetween = " ()";
   for (std::size_t at = 0;;) {
-    at = text.find_first_not_of(kBetween, at);
+    at = text.find_first_not_of(kBetweenWords, at);
     if (at == std::string_view::npos) return;
-    const std::size_t end = std::min(text.find_first_of(kBetween, at), text.size());
+    const std::size_t end = std::min(text.find_first_of(kBetweenWords, at), text.size());
     on_word(text.substr(at, end - at));
     at = end;
   }
