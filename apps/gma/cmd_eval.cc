@@ -45,11 +45,11 @@ std::int64_t context_of(const EvalCommand& command, const SavedModel& saved) {
     }
     context = *found;
   }
-  if (saved.config.learned_positions && context > saved.config.max_length) {
-    throw InvalidArgument(
-        fmt::format("--context {}: the model was trained with --learned-positions and reads at "
-                    "most {} tokens",
-                    context, saved.config.max_length));
+  if (saved.config.max_length > 0 && context > saved.config.max_length) {
+    throw InvalidArgument(fmt::format(
+        "--context {}: the model was trained with {} and reads at most {} tokens", context,
+        saved.config.learned_positions ? "--learned-positions" : "--mixer " + saved.config.mixer,
+        saved.config.max_length));
   }
   return context;
 }

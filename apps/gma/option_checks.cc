@@ -36,6 +36,9 @@ void check_options(const OptionBinder& options, const TrainConfig& config) {
         config.mlp_size);
   check(config.tokenizer != "listops" || !config.valid_data.empty(),
         "--tokenizer listops: expected --valid-data with it");
+  check(config.mixer != "linformer" || config.task != Task::lm,
+        "--mixer linformer: expected a causal mixer for a language model: its projections sum keys "
+        "of all positions, later ones too");
   // Before any data is read: what the data adds, vocabulary and classes, is known to be usable.
   TrainConfig of_any_size = config;
   of_any_size.parameters = 0;
@@ -53,6 +56,10 @@ std::vector<std::string> notes_on_options(const OptionBinder& options, const Tra
                              "mixture-lr-scale"}) {
     note_if(config.mixer != "gma", option, "--mixer " + config.mixer);
   }
+  for (const char* option : {"num-features", "feature-redraw-interval"}) {
+    note_if(config.mixer != "performer", option, "--mixer " + config.mixer);
+  }
+  note_if(config.mixer != "linformer", "projection-rank", "--mixer " + config.mixer);
   note_if(!config.use_short_conv, "short-conv-width", "--no-use-short-conv");
   note_if(!config.rotary, "rotary-base", "--no-rotary");
   note_if(!config.valid_data.empty(), "valid-fraction", "--valid-data");

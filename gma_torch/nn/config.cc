@@ -45,6 +45,9 @@ void for_each_field(Config& config, const Visit& visit) {
   visit("initial_variance", mixer.initial_variance);
   visit("variance_floor", mixer.variance_floor);
   visit("eps", mixer.eps);
+  visit("num_features", mixer.num_features);
+  visit("feature_redraw_interval", mixer.feature_redraw_interval);
+  visit("projection_rank", mixer.projection_rank);
 }
 
 [[noreturn]] void refuse(const std::string& key, const char* expected, const ordered_json& value) {

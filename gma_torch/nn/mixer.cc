@@ -45,6 +45,11 @@ void MixerConfig::validate() const {
               (std::isfinite(initial_variance) && initial_variance > variance_floor),
           "initial_variance", fmt::format("0 or above variance_floor ({})", variance_floor),
           initial_variance);
+  require(num_features >= 0, "num_features", "at least 0", num_features);
+  require(feature_redraw_interval >= 0, "feature_redraw_interval", "at least 0",
+          feature_redraw_interval);
+  require(projection_rank > 0, "projection_rank", "positive", projection_rank);
+  require(max_length >= 0, "max_length", "at least 0", max_length);
   require(std::isfinite(eps) && eps >= 0.0, "eps", "at least 0", eps);
 }
 

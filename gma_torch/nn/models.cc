@@ -38,6 +38,12 @@ void initialize(torch::nn::Module& module, std::int64_t num_layers) {
   }
 }
 
+MixerConfig mixer_config(const ModelConfig& config) {
+  MixerConfig mixer = config.mixer_config;
+  mixer.max_length = config.max_length;
+  return mixer;
+}
+
 ModelConfig validated(const ModelConfig& config) {
   config.validate();
   return config;
@@ -61,7 +67,7 @@ BlockImpl::BlockImpl(const ModelConfig& config) : config_(config) {
   const std::int64_t hidden = config.mixer_config.hidden_size;
   const std::int64_t mlp = config.mlp_size == 0 ? 4 * hidden : config.mlp_size;
   mixer_norm_ = register_module("mixer_norm", layer_norm(hidden));
-  mixer_ = register_module("mixer", make_mixer(config.mixer, config.mixer_config));
+  mixer_ = register_module("mixer", make_mixer(config.mixer, mixer_config(config)));
   mlp_norm_ = register_module("mlp_norm", layer_norm(hidden));
   up_ = register_module("up", torch::nn::Linear(hidden, mlp));
   down_ = register_module("down", torch::nn::Linear(mlp, hidden));

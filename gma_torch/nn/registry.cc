@@ -8,7 +8,10 @@
 
 #include "gma/error.h"
 #include "gma_torch/nn/gaussian_mixture_attention.h"
+#include "gma_torch/nn/linear_transformer.h"
+#include "gma_torch/nn/linformer.h"
 #include "gma_torch/nn/mixer.h"
+#include "gma_torch/nn/performer.h"
 #include "gma_torch/nn/softmax_attention.h"
 
 namespace gma_torch::nn {
@@ -24,6 +27,9 @@ Factory factory() {
 const std::map<std::string, Factory>& registry() {
   static const std::map<std::string, Factory> mixers{
       {"gma", factory<GaussianMixtureAttentionImpl>()},
+      {"linear", factory<LinearTransformerImpl>()},
+      {"linformer", factory<LinformerImpl>()},
+      {"performer", factory<PerformerImpl>()},
       {"softmax", factory<SoftmaxAttentionImpl>()},
   };
   return mixers;

@@ -8,16 +8,10 @@
 #include <string>
 
 #include "ops/dtype.h"
+#include "ops/tensor_checks.h"
 
 namespace gma_torch::ops {
 namespace {
-
-using SymShape = std::vector<c10::SymInt>;
-
-template <class Visit>
-void visit_given(const char* name, const std::optional<at::Tensor>& tensor, const Visit& visit) {
-  if (is_given(tensor)) visit(name, *tensor);
-}
 
 /// What passes and steps have in common.
 template <class Args, class Visit>
@@ -58,21 +52,6 @@ void for_each_tensor(const Upstream& upstream, const Visit& visit) {
   visit_given("grad_final_z", upstream.grad_final_z, visit);
 }
 
-/// `x` is query, or the x of responsibilities.
-void check_tensor(const char* op, const char* x_name, const at::Tensor& x, const char* name,
-                  const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(tensor.defined(), name, ": expected a tensor, got an undefined one");
-  TORCH_CHECK_VALUE(!tensor.is_nested(), name, ": expected a strided tensor, got a nested one");
-  TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, name, ": expected a strided tensor, got ",
-                    tensor.layout());
-  TORCH_CHECK_VALUE(tensor.device() == x.device(), name, ": expected device ", x.device(),
-                    " as of ", x_name, ", got ", tensor.device());
-  TORCH_CHECK_NOT_IMPLEMENTED(!tensor._fw_grad(/*level=*/0).defined(), op,
-                              ": expected to be differentiated in reverse mode, got a "
-                              "forward-mode tangent of ",
-                              name, ": the operator has no forward-mode derivative");
-}
-
 template <class Args>
 bool any_requires_grad(const Args& args) {
   if (!at::GradMode::is_enabled()) return false;
@@ -81,34 +60,9 @@ bool any_requires_grad(const Args& args) {
   return any;
 }
 
-bool holds(const c10::SymBool& condition) { return condition.expect_true(__FILE__, __LINE__); }
-
-void check_rank(const char* name, const at::Tensor& tensor, std::int64_t rank, const char* layout) {
-  TORCH_CHECK_VALUE(tensor.dim() == rank, name, ": expected shape ", layout, ", got ",
-                    tensor.sym_sizes());
-}
-
-void check_shape(const char* name, const at::Tensor& tensor, const char* layout,
-                 const SymShape& expected) {
-  check_rank(name, tensor, static_cast<std::int64_t>(expected.size()), layout);
-  for (std::size_t axis = 0; axis < expected.size(); ++axis) {
-    TORCH_CHECK_VALUE(
-        holds(tensor.sym_size(static_cast<std::int64_t>(axis)).sym_eq(expected[axis])), name,
-        ": expected shape ", layout, " = ", c10::SymIntArrayRef(expected), ", got ",
-        tensor.sym_sizes());
-  }
-}
-
 void check_supported(const char* x_name, const at::Tensor& x) {
   TORCH_CHECK_TYPE(is_supported(x.scalar_type()), x_name,
                    ": expected dtype Float, Double, BFloat16 or Half, got ", x.scalar_type());
-}
-
-/// That `tensor` has the dtype that goes with x.
-void check_dtype(const char* name, const at::Tensor& tensor, at::ScalarType dtype,
-                 const char* x_name, const at::Tensor& x) {
-  TORCH_CHECK_TYPE(tensor.scalar_type() == dtype, name, ": expected dtype ", dtype, " for ", x_name,
-                   " of ", x.scalar_type(), ", got ", tensor.scalar_type());
 }
 
 /// (Hk, K, D), or one row for all components, or one column for all channels.
@@ -123,11 +77,6 @@ void check_variances(const at::Tensor& variances, const c10::SymInt& heads,
   const bool spherical = !tied && is_one(variances.sym_size(2));
   check_shape("variances", variances, kLayout,
               {heads, tied ? c10::SymInt(1) : components, spherical ? c10::SymInt(1) : dim});
-}
-
-void check_eps(double eps) {
-  TORCH_CHECK_VALUE(std::isfinite(eps) && eps >= 0, "eps: expected a finite number >= 0, got ",
-                    eps);
 }
 
 /// The mixture that x is routed by: its dtypes and shapes.
@@ -160,11 +109,7 @@ void check_inputs(const Args& args, std::int64_t axis) {
   check_dtype("value", args.value, query.scalar_type(), "query", query);
   check_mixture(args, "query", query, heads, query.sym_size(axis + 1));
 
-  const c10::SymInt query_heads = query.sym_size(axis);
-  const bool fits = holds(heads.sym_eq(0)) ? holds(query_heads.sym_eq(0))
-                                           : holds((query_heads % heads).sym_eq(0));
-  TORCH_CHECK_VALUE(fits, "query: expected its number of heads to be a multiple of key's ", heads,
-                    ", got ", query_heads);
+  check_heads(query.sym_size(axis), heads);
 }
 
 void check_boundaries(const char* name, const at::Tensor& cu_seqlens) {
@@ -189,17 +134,6 @@ void check_packing(const Arguments& args) {
   TORCH_CHECK_VALUE(
       holds(args.query.sym_size(0).sym_eq(1)),
       "cu_seqlens_q: expected B = 1 for packed sequences, got B = ", args.query.sym_size(0));
-}
-
-void check_state(const char* s_name, const at::Tensor& s, const char* z_name, const at::Tensor& z,
-                 const c10::SymInt& rows, const at::Tensor& query, const at::Tensor& means,
-                 const c10::SymInt& value_size) {
-  const at::ScalarType accumulate = accumulate_type(query.scalar_type());
-  check_dtype(s_name, s, accumulate, "query", query);
-  check_dtype(z_name, z, accumulate, "query", query);
-  check_shape(s_name, s, "(sequences, Hk, K, Dv)",
-              {rows, means.sym_size(0), means.sym_size(1), value_size});
-  check_shape(z_name, z, "(sequences, Hk, K)", {rows, means.sym_size(0), means.sym_size(1)});
 }
 
 }  // namespace
@@ -251,24 +185,12 @@ void check(const Arguments& args) {
   check_shape("key", args.key, "(B, Tk, Hk, D)", {batch, keys, heads, args.query.sym_size(3)});
   check_shape("value", args.value, "(B, Tk, Hk, Dv)", {batch, keys, heads, args.value.sym_size(3)});
   check_inputs(args, 2);
-  TORCH_CHECK_VALUE(
-      !args.is_causal || holds(args.query.sym_size(1).sym_eq(keys)),
-      "is_causal: expected as many queries as keys, got Tq = ", args.query.sym_size(1),
-      " and Tk = ", keys, ": which keys a query may read is not defined otherwise");
-  if (is_given(args.key_padding_mask)) {
-    const at::ScalarType dtype = args.key_padding_mask->scalar_type();
-    TORCH_CHECK_TYPE(dtype == at::kBool, "key_padding_mask: expected dtype Bool, got ", dtype);
-    check_shape("key_padding_mask", *args.key_padding_mask, "(B, Tk)", {batch, keys});
-  }
+  check_causal(args.is_causal, args.query.sym_size(1), keys);
+  check_key_padding_mask(args.key_padding_mask, batch, keys);
   check_packing(args);
-  TORCH_CHECK_VALUE(is_given(args.initial_s) == is_given(args.initial_z),
-                    is_given(args.initial_s) ? "initial_state.z" : "initial_state.s",
-                    ": expected together with ",
-                    is_given(args.initial_s) ? "initial_state.s" : "initial_state.z", ", got None");
-  if (is_given(args.initial_s)) {
-    check_state("initial_state.s", *args.initial_s, "initial_state.z", *args.initial_z,
-                args.num_sequences(), args.query, args.means, args.value.sym_size(3));
-  }
+  check_initial_state(
+      args.initial_s, args.initial_z, args.query, "(sequences, Hk, K, Dv)",
+      {args.num_sequences(), heads, args.means.sym_size(1), args.value.sym_size(3)});
   check_eps(args.eps);
   TORCH_CHECK_VALUE(args.dropout_p >= 0 && args.dropout_p < 1,
                     "dropout_p: expected a probability in [0, 1), got ", args.dropout_p);
@@ -284,8 +206,8 @@ void check(const StepArguments& args) {
   check_shape("key", args.key, "(B, Hk, D)", {batch, heads, args.query.sym_size(2)});
   check_shape("value", args.value, "(B, Hk, Dv)", {batch, heads, args.value.sym_size(2)});
   check_inputs(args, 1);
-  check_state("state.s", args.s, "state.z", args.z, batch, args.query, args.means,
-              args.value.sym_size(2));
+  check_state("state.s", args.s, "state.z", args.z, args.query, "(sequences, Hk, K, Dv)",
+              {batch, heads, args.means.sym_size(1), args.value.sym_size(2)});
   check_eps(args.eps);
 }
 

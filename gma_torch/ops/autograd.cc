@@ -26,13 +26,6 @@ void save_options(AutogradContext* ctx, const Arguments& args) {
   ctx->saved_data["dropout_seed"] = args.dropout_seed;
 }
 
-/// Optional tensors are saved undefined where they are not given.
-at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
-
-OptionalTensor or_none(const at::Tensor& tensor) {
-  return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
-}
-
 class Attention : public torch::autograd::Function<Attention> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& /*query*/,

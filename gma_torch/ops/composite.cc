@@ -11,16 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "ops/composite_pass.h"
 #include "ops/dtype.h"
 
 namespace gma_torch::ops {
 namespace {
-
-constexpr std::int64_t kChunk = 64;
-
-std::int64_t extent(const at::Tensor& tensor, std::int64_t axis) {
-  return tensor.sym_size(axis).guard_int(__FILE__, __LINE__);
-}
 
 /// sum_d (x_d - mu_kd)^2 / sigma2_kd, taken directly rather than by expanding the square, which
 /// cancels where |x| is large beside sigma. A function of its own so that autograd keeps x and the
@@ -77,119 +72,34 @@ Mixture without_inert(const at::Tensor& means, const at::Tensor& variances,
   return {at::where(inert, 0.0, means), at::where(inert, 1.0, variances), prior_logits};
 }
 
-/// One batch of sequences of equal length: what is read from `args`, and the state so far.
-class Pass {
+/// Responsibilities for weights, after dropout.
+class MixtureWeights {
  public:
-  Pass(const Arguments& args, std::int64_t first_sequence, at::Tensor s, at::Tensor z)
+  MixtureWeights(const Arguments& args, std::int64_t first_sequence)
       : args_(args),
         first_sequence_(first_sequence),
-        accumulate_(accumulate_type(args.query.scalar_type())),
-        group_(extent(args.query, 2) / std::max<std::int64_t>(extent(args.key, 2), 1)),
         key_mixture_(without_inert(args.means, args.variances, args.prior_logits)),
-        query_mixture_(key_mixture_.repeated(group_)),
-        s_(std::move(s)),
-        z_(std::move(z)) {}
+        query_mixture_(key_mixture_.repeated(extent(args.query, 2) /
+                                             std::max<std::int64_t>(extent(args.key, 2), 1))) {}
 
-  /// output (B, Tq, Hq, Dv), S and Z.
-  AttentionResult run() {
-    const std::int64_t queries = extent(args_.query, 1);
-    const std::int64_t keys = extent(args_.key, 1);
-    std::vector<at::Tensor> outputs;
-    if (args_.is_causal) {
-      for_chunks(queries, [&](std::int64_t begin, std::int64_t count) {
-        outputs.push_back(read(begin, count, write(begin, count)));
-      });
-    } else {
-      for_chunks(keys, [&](std::int64_t begin, std::int64_t count) {
-        const Keys chunk = write(begin, count);
-        s_ = s_ + chunk.s;
-        z_ = z_ + chunk.z;
-      });
-      for_chunks(queries, [&](std::int64_t begin, std::int64_t count) {
-        outputs.push_back(read(begin, count, {}));
-      });
-    }
-    return {at::cat(outputs, 1), s_, z_};
+  at::Tensor of_keys(const at::Tensor& key, std::int64_t begin) const {
+    return dropped(key_mixture_.responsibilities(key), 1, begin);
+  }
+  at::Tensor of_queries(const at::Tensor& query, std::int64_t begin) const {
+    return dropped(query_mixture_.responsibilities(query), 0, begin);
   }
 
  private:
-  /// A chunk of keys and what it adds to the state.
-  struct Keys {
-    at::Tensor gamma;  // (B, L, Hk, K)
-    at::Tensor value;  // (B, L, Hk, Dv)
-    at::Tensor s;
-    at::Tensor z;
-  };
-
-  /// At least one chunk, so that empty sequences stay part of the graph.
-  template <class Body>
-  static void for_chunks(std::int64_t tokens, Body&& body) {
-    std::int64_t begin = 0;
-    do {
-      const std::int64_t count = std::min(kChunk, tokens - begin);
-      body(begin, count);
-      begin += count;
-    } while (begin < tokens);
-  }
-
-  at::Tensor chunk(const at::Tensor& tensor, std::int64_t begin, std::int64_t count) const {
-    return tensor.narrow(1, begin, count).to(accumulate_);
-  }
-
   at::Tensor dropped(const at::Tensor& gamma, std::int64_t side, std::int64_t begin) const {
     if (args_.dropout_p == 0) return gamma;
     return gamma * dropout_factors(gamma, args_.dropout_p, args_.dropout_seed, side,
                                    first_sequence_, begin);
   }
 
-  Keys write(std::int64_t begin, std::int64_t count) const {
-    at::Tensor key = chunk(args_.key, begin, count);
-    Keys result;
-    result.value = chunk(args_.value, begin, count);
-    at::Tensor mask;
-    if (is_given(args_.key_padding_mask)) {
-      // Masked rows may hold NaN, and zero times NaN is NaN, in the gradient too.
-      mask = args_.key_padding_mask->narrow(1, begin, count).unsqueeze(-1).unsqueeze(-1);
-      key = at::where(mask, key, 0.0);
-      result.value = at::where(mask, result.value, 0.0);
-    }
-    result.gamma = dropped(key_mixture_.responsibilities(key), 1, begin);
-    if (mask.defined()) result.gamma = at::where(mask, result.gamma, 0.0);
-    result.s = at::einsum("blhk,blhd->bhkd", {result.gamma, result.value});
-    result.z = result.gamma.sum(1);
-    return result;
-  }
-
-  /// Reads the state and, where there are `keys` of the same tokens, those at or before each query;
-  /// then adds the keys to the state.
-  at::Tensor read(std::int64_t begin, std::int64_t count, const Keys& keys) {
-    const at::Tensor query = chunk(args_.query, begin, count);
-    const at::Tensor gamma = dropped(query_mixture_.responsibilities(query), 0, begin)
-                                 .unflatten(2, at::IntArrayRef{extent(z_, 1), group_});
-    at::Tensor numerator = at::einsum("blhgk,bhkd->blhgd", {gamma, s_});
-    at::Tensor normalizer = at::einsum("blhgk,bhk->blhg", {gamma, z_});
-    if (keys.gamma.defined()) {
-      const at::Tensor affinity = at::einsum("blhgk,bmhk->bhglm", {gamma, keys.gamma}).tril();
-      numerator = numerator + at::einsum("bhglm,bmhd->blhgd", {affinity, keys.value});
-      normalizer = normalizer + affinity.sum(-1).permute({0, 3, 1, 2});
-      s_ = s_ + keys.s;
-      z_ = z_ + keys.z;
-    }
-    const at::Tensor denominator = (normalizer + args_.eps).unsqueeze(-1);
-    const at::Tensor nothing = denominator == 0;
-    const at::Tensor output =
-        at::where(nothing, 0.0, numerator / at::where(nothing, 1.0, denominator));
-    return output.flatten(2, 3).to(args_.query.scalar_type());
-  }
-
   const Arguments& args_;
   std::int64_t first_sequence_;
-  at::ScalarType accumulate_;
-  std::int64_t group_;
   Mixture key_mixture_;
   Mixture query_mixture_;
-  at::Tensor s_;
-  at::Tensor z_;
 };
 
 /// The state before the first token of `rows` sequences from `first` on.
@@ -222,7 +132,8 @@ AttentionResult packed_attention(const Arguments& args) {
     sequence.key_padding_mask.reset();
     const auto index = static_cast<std::int64_t>(i);
     const auto [s0, z0] = initial_state(args, index, 1);
-    auto [output, final_s, final_z] = Pass(sequence, index, s0, z0).run();
+    auto [output, final_s, final_z] =
+        CompositePass(sequence, MixtureWeights(sequence, index), s0, z0).run();
     outputs.push_back(std::move(output));
     s.push_back(std::move(final_s));
     z.push_back(std::move(final_z));
@@ -245,7 +156,7 @@ AttentionResult composite_attention(const Arguments& args, bool return_state) {
     result = packed_attention(args);
   } else {
     auto [s, z] = initial_state(args, 0, extent(args.query, 0));
-    result = Pass(args, 0, std::move(s), std::move(z)).run();
+    result = CompositePass(args, MixtureWeights(args, 0), std::move(s), std::move(z)).run();
   }
   if (!return_state) return {std::get<0>(result), at::Tensor(), at::Tensor()};
   return result;
@@ -261,7 +172,7 @@ at::Tensor composite_responsibilities(const at::Tensor& x, const at::Tensor& mea
   std::vector<at::Tensor> chunks;
   std::int64_t begin = 0;
   do {
-    const std::int64_t count = std::min(kChunk, tokens - begin);
+    const std::int64_t count = std::min(kCompositeChunk, tokens - begin);
     chunks.push_back(mixture.responsibilities(x.narrow(1, begin, count).to(means.scalar_type())));
     begin += count;
   } while (begin < tokens);

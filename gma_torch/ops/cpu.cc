@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "gma/attention.h"
-#include "gma/error.h"
 #include "ops/dtype.h"
 #include "ops/executor.h"
+#include "ops/kernel_call.h"
 #include "ops/operators.h"
 #include "ops/outputs.h"
 #include "ops/view.h"
@@ -18,14 +18,10 @@
 namespace gma_torch::ops {
 namespace {
 
-/// Runs `body(T{})` for libgma's type of the inputs; its argument errors become ValueErrors.
+/// Runs `body(T{})` for libgma's type of the inputs.
 template <class Body>
 void run_kernel(at::ScalarType dtype, Body&& body) {
-  try {
-    with_type(dtype, body);
-  } catch (const gma::InvalidArgument& error) {
-    TORCH_CHECK_VALUE(false, error.what());
-  }
+  with_value_errors([&] { with_type(dtype, body); });
 }
 
 /// gma::AttentionArgs of a call, and the boundaries that it refers to.
@@ -100,12 +96,6 @@ ForwardResult cpu_forward(const Arguments& args, bool return_state) {
   return forward(args, return_state, true);
 }
 
-/// A gradient that did not arrive is zero: one element, seen through strides of zero.
-at::Tensor gradient_or_zeros(const OptionalTensor& gradient, at::IntArrayRef shape,
-                             const at::TensorOptions& options) {
-  return is_given(gradient) ? *gradient : at::zeros({}, options).expand(shape);
-}
-
 BackwardResult cpu_backward(const Arguments& args, const Upstream& upstream) {
   check(args, upstream);
   const BackwardResult result = empty_backward(args, upstream.needs);
@@ -114,17 +104,11 @@ BackwardResult cpu_backward(const Arguments& args, const Upstream& upstream) {
       upstream.grad_output, {query.size(0), query.size(1), query.size(2), args.value.size(3)},
       query.options());
 
-  // Both halves of the state's gradient, or neither.
-  OptionalTensor grad_s = upstream.grad_final_s;
-  OptionalTensor grad_z = upstream.grad_final_z;
-  if (is_given(grad_s) || is_given(grad_z)) {
-    const std::int64_t rows = args.num_sequences().expect_int();
-    const std::int64_t heads = args.means.size(0);
-    const std::int64_t components = args.means.size(1);
-    const at::TensorOptions options = args.means.options();
-    grad_s = gradient_or_zeros(grad_s, {rows, heads, components, args.value.size(3)}, options);
-    grad_z = gradient_or_zeros(grad_z, {rows, heads, components}, options);
-  }
+  const auto [grad_s, grad_z] =
+      state_gradient(upstream.grad_final_s, upstream.grad_final_z,
+                     {args.num_sequences().expect_int(), args.means.size(0), args.means.size(1),
+                      args.value.size(3)},
+                     args.means.options());
 
   run_kernel(args.query.scalar_type(), [&]<class T>(T) {
     using A = gma::accumulate_t<T>;

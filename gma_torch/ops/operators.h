@@ -37,6 +37,15 @@ StepResult call_step(const StepArguments& args);
 
 using OptionalTensor = std::optional<at::Tensor>;
 
+/// Optional tensors are saved undefined where they are not given.
+inline at::Tensor or_undefined(const OptionalTensor& tensor) {
+  return tensor.value_or(at::Tensor());
+}
+
+inline OptionalTensor or_none(const at::Tensor& tensor) {
+  return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
+}
+
 /// For gaussian_mixture_attention and _forward, which differ in what they return.
 template <class Result, Result (*Kernel)(const Arguments&, bool)>
 Result attention_adapter(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

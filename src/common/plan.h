@@ -90,8 +90,8 @@ inline Cut cut(const std::vector<std::int64_t>& lengths) {
 
 /// Leading entries of Saved::segment_s: the state before each segment (causal), or each sequence's
 /// total (otherwise).
-template <class T>
-std::int64_t num_saved(const AttentionArgs<T>& args) {
+template <class Args>
+std::int64_t num_saved(const Args& args) {
   std::int64_t count = 0;
   for (const Sequence& sequence : sequences(args)) {
     const std::int64_t step = segment_tokens(sequence.num_keys());
@@ -108,8 +108,8 @@ struct Plan {
   std::int64_t num_sequences() const { return static_cast<std::int64_t>(sequences.size()); }
 };
 
-template <class T>
-Plan make_plan(const AttentionArgs<T>& args) {
+template <class Args>
+Plan make_plan(const Args& args) {
   Plan plan;
   plan.sequences = sequences(args);
   std::vector<std::int64_t> queries;

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "gma/attention.h"
-
 namespace gma {
 
 /// Queries and keys that belong together. Its state is at its own position in the list of
@@ -24,8 +22,8 @@ struct Sequence {
 
 /// The sequences of a call: one a batch entry, or one a pair of neighbouring boundaries when
 /// packed. Expects valid cu_seqlens.
-template <class T>
-std::vector<Sequence> sequences(const AttentionArgs<T>& args) {
+template <class Args>
+std::vector<Sequence> sequences(const Args& args) {
   std::vector<Sequence> list;
   if (args.cu_seqlens_q.empty()) {
     for (std::int64_t b = 0; b < args.query.size(0); ++b) {

@@ -13,7 +13,9 @@
 
 #include "common/aligned_array.h"
 #include "common/covariance.h"
+#include "common/dropout.h"
 #include "gma/attention.h"
+#include "gma/linear_attention.h"
 
 namespace gma::cpu {
 
@@ -59,6 +61,23 @@ struct Extents {
         value_dim(args.value.size(3)),
         has_shared_variances(covariance_type(args.variances, num_components, dim) !=
                              CovarianceType::diag) {}
+
+  /// Features take the place of components, and of channels.
+  template <class T>
+  explicit Extents(const LinearAttentionArgs<T>& args)
+      : num_heads(args.key.size(2)),
+        group(num_heads > 0 ? args.query.size(2) / num_heads : 0),
+        num_components(args.key.size(3)),
+        dim(args.key.size(3)),
+        value_dim(args.value.size(3)) {}
+};
+
+/// What a tile's tokens are, for dropout.
+struct TileOrigin {
+  std::int64_t sequence;
+  std::int64_t head;
+  Side side;
+  std::int64_t first_token;  ///< from the start of the sequence
 };
 
 /// S and Z of one head in padded rows.

@@ -11,6 +11,7 @@
 
 #include "common/aligned_array.h"
 #include "common/covariance.h"
+#include "common/dropout.h"
 #include "cpu/layout.h"
 #include "gma/attention.h"
 
@@ -193,6 +194,18 @@ class PackedMixtures {
   AlignedArray<A> log_weights_;
   AlignedArray<A> expanded_;
   AlignedArray<A> max_norms_;
+};
+
+/// What all tiles of a call share.
+template <class A>
+struct SharedMixtures {
+  template <class T>
+  explicit SharedMixtures(const AttentionArgs<T>& args)
+      : dropout(args.dropout_p, args.dropout_seed),
+        mixtures(args.means, args.variances, args.prior_logits, args.executor) {}
+
+  Dropout dropout;
+  PackedMixtures<A> mixtures;
 };
 
 }  // namespace gma::cpu

@@ -45,7 +45,7 @@ class MomentArray {
   }
 
   template <class T>
-  void store(const AttentionArgs<T>& args, const PackedMixtures<A>& mixtures,
+  void store(const AttentionArgs<T>& args, const SharedMixtures<A>& shared,
              const AttentionGradients<T>& gradients) const {
     const std::int64_t heads = args.means.size(0);
     const AlignedArray<double> totals(heads * size());
@@ -54,7 +54,7 @@ class MomentArray {
     });
     args.executor.run(heads, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t h = begin; h < end; ++h) {
-        store_head(mixtures.head(h), in_block(totals.data() + h * size()), gradients, h);
+        store_head(shared.mixtures.head(h), in_block(totals.data() + h * size()), gradients, h);
       }
     });
   }

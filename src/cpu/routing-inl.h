@@ -118,14 +118,6 @@ void softmax(std::int64_t num_components, std::int64_t tokens, const A* kept, A*
   }
 }
 
-/// What the tile's tokens are, for dropout.
-struct TileOrigin {
-  std::int64_t sequence;
-  std::int64_t head;
-  Side side;
-  std::int64_t first_token;  ///< from the start of the sequence
-};
-
 /// dropped = gamma * factor.
 template <class A>
 void drop(const Dropout& dropout, const TileOrigin& origin, std::int64_t num_components,

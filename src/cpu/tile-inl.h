@@ -11,11 +11,11 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "common/plan.h"
-#include "cpu/expanded-inl.h"
-#include "cpu/routing-inl.h"
+#include "cpu/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gma::cpu {
@@ -100,121 +100,19 @@ struct RowTile {
   AlignedArray<A> last;
 };
 
-/// A tile of routing vectors and their responsibilities, gamma_t (K, tokens).
-template <class A>
-class RoutedTile {
- public:
-  RoutedTile(const Extents& extents, const Dropout& dropout)
-      : dropout_(dropout),
-        x_(extents.dim),
-        expanded_(extents.dim, extents.num_components, extents.has_shared_variances),
-        kept_(kTileTokens),
-        gamma_t_(extents.num_components * kTokenStride<A>),
-        dropped_t_(dropout.active() ? gamma_t_.size() : 0) {}
-
-  /// Reads x and computes its responsibilities; tokens that are not kept have none. Meanwhile has
-  /// what `prefetch` holds fetched.
-  template <class T>
-  void route(const HeadMixture<A>& mixture, const View<const T, 4>& x, const TileRange& range,
-             const bool* keep, const TileOrigin& origin, Prefetch prefetch) {
-    load(mixture, x, range, keep);
-    compute_logits(mixture, range.count, prefetch);
-    prefetch.advance(prefetch.remaining());
-    softmax(mixture.num_components, tokens_, kept_.data(), gamma_t_.data());
-    apply_dropout(mixture, origin);
-  }
-
-  /// Copies the responsibilities of a causal tile out, to come back to them with recall().
-  void save(std::int64_t num_components, A* to) const {
-    for (std::int64_t k = 0; k < num_components; ++k) {
-      std::copy_n(gamma_t_.data() + k * kTokenStride<A>, tokens_, to + k * kCausalTileTokens);
-    }
-  }
-
-  /// As route() before save(), which left `saved`.
-  template <class T>
-  void recall(const HeadMixture<A>& mixture, const View<const T, 4>& x, const TileRange& range,
-              const bool* keep, const TileOrigin& origin, const A* saved, Prefetch prefetch) {
-    load(mixture, x, range, keep);
-    prefetch.advance(prefetch.remaining());
-    for (std::int64_t k = 0; k < mixture.num_components; ++k) {
-      std::copy_n(saved + k * kCausalTileTokens, tokens_, gamma_t_.data() + k * kTokenStride<A>);
-    }
-    apply_dropout(mixture, origin);
-  }
-
-  /// Gamma after dropout.
-  const A* weights_t() const { return dropout_.active() ? dropped_t_.data() : gamma_t_.data(); }
-  /// As left factors: a row a token, or a row a component.
-  Left<A> token_rows() const { return {weights_t(), 1, kTokenStride<A>}; }
-  Left<A> component_rows() const { return {weights_t(), kTokenStride<A>, 1}; }
-  Rows<const A> transposed() const { return {weights_t(), kTokenStride<A>}; }
-
-  /// From the gradient of the weights, (K, tokens), which it overwrites: sets dx, adds to the
-  /// moments.
-  void backward(const HeadMixture<A>& mixture, std::int64_t count, A* grad_t,
-                const Moments<A>& moments, RowTile<A>& dx) const {
-    softmax_backward(mixture.num_components, tokens_, kept_.data(), gamma_t_.data(), weights_t(),
-                     grad_t, moments.zeroth);
-    const A* direct_t = grad_t;
-    if (num_direct_ > 0 && num_direct_ < count) {
-      expanded_.split(mixture.num_components, tokens_, grad_t);
-      direct_t = expanded_.direct_t();
-    }
-    if (num_direct_ > 0) {
-      density_backward(mixture, count, direct_t, x_.const_view(), moments, dx.view());
-    }
-    if (num_direct_ < count) {
-      expanded_.backward(mixture, count, grad_t, moments.expanded, dx.view());
-    }
-  }
-
- private:
-  /// x, and which of its tokens take part, and how.
-  template <class T>
-  void load(const HeadMixture<A>& mixture, const View<const T, 4>& x, const TileRange& range,
-            const bool* keep) {
-    x_.load(x, range, keep);
-    tokens_ = padded_tokens<A>(range.count);
-    for (std::int64_t i = 0; i < tokens_; ++i) {
-      kept_.data()[i] = i < range.count && (keep == nullptr || keep[i]) ? A{1} : A{0};
-    }
-    num_direct_ = range.count;
-    if (mixture.expanded) {
-      expanded_.load(mixture, x_.const_view(), range.count, tokens_);
-      num_direct_ = expanded_.num_far();
-    }
-  }
-
-  void apply_dropout(const HeadMixture<A>& mixture, const TileOrigin& origin) {
-    if (!dropout_.active()) return;
-    drop(dropout_, origin, mixture.num_components, tokens_, gamma_t_.data(), dropped_t_.data());
-  }
-
-  void compute_logits(const HeadMixture<A>& mixture, std::int64_t count, Prefetch& prefetch) {
-    if (num_direct_ < count) expanded_.logits(mixture, tokens_, gamma_t_.data());
-    if (num_direct_ == 0) return;
-    A* direct_t = num_direct_ < count ? expanded_.direct_t() : gamma_t_.data();
-    x_.make_transpose(count);
-    logits(mixture, x_.rows_t.data(), tokens_, direct_t, prefetch);
-    if (num_direct_ < count) {
-      expanded_.take_far(mixture.num_components, count, gamma_t_.data());
-    }
-  }
-
-  const Dropout& dropout_;
-  RowTile<A> x_;
-  ExpandedTile<A> expanded_;
-  AlignedArray<A> kept_;  ///< 1 where a token takes part, otherwise 0
-  AlignedArray<A> gamma_t_;
-  AlignedArray<A> dropped_t_;
-  std::int64_t tokens_ = 0;
-  std::int64_t num_direct_ = 0;  ///< tokens that take the direct distance
-};
+/// How the tokens of a call become weights, by the type of its arguments: what is all that tells
+/// one operator from another. A specialisation names
+///   Element    the type of query, key, value and output
+///   Shared     what all tiles share, made from the arguments
+///   Tile       a tile of tokens and their weights, as RoutedTile and FeatureTile
+///   Gradients  where backward writes to
+///   Sums, SumArray  sums over tokens for the gradients of parameters: a part of them, and all
+template <class Args>
+struct Weighting;
 
 /// [S, Z] += weights^T [rows, last].
-template <class A>
-void write_state(const RoutedTile<A>& tile, std::int64_t count, const RowTile<A>& rows,
+template <class Tile, class A>
+void write_state(const Tile& tile, std::int64_t count, const RowTile<A>& rows,
                  HeadState<A>& state) {
   product<Into::add, A>(state.num_components, count, state.value_dim, tile.component_rows(),
                         rows.const_view(), {state.s.data(), state.stride});
@@ -225,9 +123,8 @@ void write_state(const RoutedTile<A>& tile, std::int64_t count, const RowTile<A>
 }
 
 /// [rows, last] = weights [S, Z].
-template <class A>
-void read_state(const RoutedTile<A>& tile, std::int64_t count, const HeadState<A>& state,
-                RowTile<A>& rows) {
+template <class Tile, class A>
+void read_state(const Tile& tile, std::int64_t count, const HeadState<A>& state, RowTile<A>& rows) {
   product<Into::set, A>(count, state.num_components, state.value_dim, tile.token_rows(),
                         {state.s.data(), state.stride}, rows.view());
   product<Into::set, A>(1, state.num_components, count, {state.z.data(), 0, 1}, tile.transposed(),
@@ -251,8 +148,8 @@ void add_sum_gradient(const HeadState<A>& state, std::int64_t count, const RowTi
 }
 
 /// Which keys of a tile take part, in `buffer`; null = all. Packed sequences have no mask.
-template <class T>
-const bool* kept_keys(const AttentionArgs<T>& args, const TileRange& range, bool* buffer) {
+template <class Args>
+const bool* kept_keys(const Args& args, const TileRange& range, bool* buffer) {
   const View<const bool, 2>& mask = args.key_padding_mask;
   if (!mask || !args.cu_seqlens_k.empty()) return nullptr;
   for (std::int64_t i = 0; i < range.count; ++i) buffer[i] = mask(range.batch, range.first + i);

@@ -8,37 +8,32 @@
 #include "common/checks.h"
 #include "common/plan.h"
 #include "cpu/cpu.h"
+#include "dispatch/executor.h"
 #include "dispatch/validate.h"
 #include "reference/reference.h"
 
 namespace gma {
 namespace {
 
-/// Copies args with an executor in place. `tokens` counts queries and keys of all heads.
+/// Multiply-adds a token and head.
 template <class Args>
-Args with_executor(const Args& args, std::int64_t tokens, std::int64_t value_dim) {
-  Args complete = args;
-  Executor& executor = complete.executor;
-  if (!executor.run) {
-    executor = openmp_executor();
-    executor.min_work = kMinParallelWork;
-  }
-  const double work = static_cast<double>(tokens) * static_cast<double>(args.means.size(1)) *
-                      static_cast<double>(2 * args.means.size(2) + value_dim);
-  if (work < static_cast<double>(executor.min_work)) executor = serial_executor();
-  return complete;
+double token_work(const Args& args, std::int64_t value_dim) {
+  return static_cast<double>(args.means.size(1)) *
+         static_cast<double>(2 * args.means.size(2) + value_dim);
 }
 
 template <class T>
 AttentionArgs<T> with_executor(const AttentionArgs<T>& args) {
   const auto tokens = [](const View<const T, 4>& x) { return x.size(0) * x.size(1) * x.size(2); };
-  return with_executor(args, tokens(args.query) + tokens(args.key), args.value.size(3));
+  return with_executor(args, tokens(args.query) + tokens(args.key),
+                       token_work(args, args.value.size(3)));
 }
 
 template <class T>
 StepArgs<T> with_executor(const StepArgs<T>& args) {
   const auto tokens = [](const View<const T, 3>& x) { return x.size(0) * x.size(1); };
-  return with_executor(args, tokens(args.query) + tokens(args.key), args.value.size(2));
+  return with_executor(args, tokens(args.query) + tokens(args.key),
+                       token_work(args, args.value.size(2)));
 }
 
 }  // namespace

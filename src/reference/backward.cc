@@ -1,7 +1,8 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include "reference/backward.h"
+
+#include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "common/sequences.h"
@@ -11,14 +12,6 @@
 
 namespace gma::reference {
 namespace {
-
-/// A query whose output has a gradient, and the gradients of its numerator and normaliser.
-struct Reader {
-  std::int64_t row = 0;  ///< within its sequence
-  Token query;
-  Vector dn;
-  double ds = 0;
-};
 
 /// Gradients of one head's mixture.
 struct MixtureGradient {
@@ -60,16 +53,6 @@ struct MixtureGradient {
   Vector prior_logits;
 };
 
-/// dGamma_k = row . S_k + scale Z_k: the gradient of a token's weights, for the query with S, Z and
-/// (dn, ds), for the key with dS, dZ and (v, 1).
-Vector weight_gradient(const Vector& row, double scale, const HeadState& state) {
-  Vector gradient(state.z.size());
-  for (std::size_t k = 0; k < gradient.size(); ++k) {
-    gradient[k] = dot(row, state.rows[k]) + scale * state.z[k];
-  }
-  return gradient;
-}
-
 /// From the gradient of a token's weights through dropout, softmax and log-density. Adds to the
 /// mixture's gradient and returns dx.
 Vector route_backward(const Mixture& mixture, const Token& token, const Vector& weight_gradient,
@@ -96,118 +79,28 @@ Vector route_backward(const Mixture& mixture, const Token& token, const Vector& 
   return dx;
 }
 
+/// What SequenceBackward is to know of a mixture and one of its sequences.
 template <class T>
-void store_row(const Vector& values, const View<T, 4>& view, std::int64_t b, std::int64_t t,
-               std::int64_t h) {
-  if (view) store(values, view.at(b, t, h), view.strides[3]);
-}
-
-/// One sequence of one key head and the query heads that share it.
-template <class T>
-class SequenceBackward {
+class MixtureWeighting {
  public:
-  SequenceBackward(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream,
-                   const AttentionGradients<T>& gradients, const Mixture& mixture,
-                   MixtureGradient& mixture_gradient, const Sequence& sequence, std::int64_t index,
-                   std::int64_t head)
-      : args_(args),
-        upstream_(upstream),
-        gradients_(gradients),
-        mixture_(mixture),
-        mixture_gradient_(mixture_gradient),
-        sequence_(sequence),
-        index_(index),
-        head_(head) {}
+  MixtureWeighting(const AttentionArgs<T>& args, const Mixture& mixture, MixtureGradient& gradient,
+                   const Sequence& sequence, std::int64_t index)
+      : args_(args), mixture_(mixture), gradient_(gradient), sequence_(sequence), index_(index) {}
 
-  void run() {
-    read_forward();
-    write_backward();
+  std::int64_t size() const { return mixture_.num_components(); }
+  Token route(Side side, std::int64_t row, std::int64_t h) const {
+    return reference::route(args_, mixture_, sequence_, index_, side, row, h);
+  }
+  Vector backward(const Token& token, const Vector& weight_gradient) const {
+    return route_backward(mixture_, token, weight_gradient, gradient_);
   }
 
  private:
-  Token route_token(Side side, std::int64_t row, std::int64_t h) const {
-    return route(args_, mixture_, sequence_, index_, side, row, h);
-  }
-
-  /// First to last: S and Z as each query saw them give dGamma_Q.
-  void read_forward() {
-    HeadState state(mixture_.num_components(), args_.value.size(3));
-    state.load_from(args_.initial_state, index_, head_);
-    const std::int64_t group = args_.query.size(2) / args_.key.size(2);
-    std::int64_t written = 0;
-    for (std::int64_t row = 0; row < sequence_.num_queries(); ++row) {
-      for (; written < visible_keys(args_, sequence_, row); ++written) {
-        if (!is_kept(args_, sequence_, written)) continue;
-        state.add(route_token(Side::key, written, head_).weights,
-                  value_row(args_, sequence_, written, head_), 1.0);
-      }
-      for (std::int64_t h = head_ * group; h < (head_ + 1) * group; ++h) read(state, row, h);
-    }
-  }
-
-  void read(const HeadState& state, std::int64_t row, std::int64_t h) {
-    const std::int64_t i = sequence_.q_begin + row;
-    const View<const T, 4>& grad_output = upstream_.grad_output;
-    const Vector grad =
-        load(grad_output.at(sequence_.batch, i, h), grad_output.size(3), grad_output.strides[3]);
-    Vector dq(static_cast<std::size_t>(mixture_.dim()));
-    // A query that nothing depends on is left out by selection: it may hold anything, NaN included.
-    if (!std::ranges::all_of(grad, [](double value) { return value == 0; })) {
-      Reader reader{row, route_token(Side::query, row, h), grad, 0};
-      const Read forward(reader.query.weights, state, args_.eps);
-      if (forward.denominator != 0) {
-        for (double& value : reader.dn) value /= forward.denominator;
-        reader.ds = -dot(reader.dn, forward.output);
-        dq = route_backward(mixture_, reader.query, weight_gradient(reader.dn, reader.ds, state),
-                            mixture_gradient_);
-        readers_.push_back(std::move(reader));
-      }
-    }
-    store_row(dq, gradients_.query, sequence_.batch, i, h);
-  }
-
-  /// Last to first: dS and dZ of all that read after a key give its gradients.
-  void write_backward() {
-    HeadState dstate(mixture_.num_components(), args_.value.size(3));
-    dstate.load_from(upstream_.grad_final_state, index_, head_);
-    const auto collect_from = [&](std::int64_t first_row) {
-      while (!readers_.empty() && readers_.back().row >= first_row) {
-        dstate.add(readers_.back().query.weights, readers_.back().dn, readers_.back().ds);
-        readers_.pop_back();
-      }
-    };
-    for (std::int64_t row = sequence_.num_keys(); row-- > 0;) {
-      collect_from(args_.is_causal ? row : 0);
-      write(dstate, row);
-    }
-    collect_from(0);
-    dstate.store_to(gradients_.initial_state, index_, head_);
-  }
-
-  void write(const HeadState& dstate, std::int64_t row) {
-    Vector dk(static_cast<std::size_t>(mixture_.dim()));
-    Vector dv(static_cast<std::size_t>(args_.value.size(3)));
-    // As for queries: a key that is masked or that nobody reads may hold anything.
-    if (is_kept(args_, sequence_, row) && !dstate.is_zero()) {
-      const Token key = route_token(Side::key, row, head_);
-      dv = weighted_rows(key.weights, dstate);
-      const Vector v = value_row(args_, sequence_, row, head_);
-      dk = route_backward(mixture_, key, weight_gradient(v, 1.0, dstate), mixture_gradient_);
-    }
-    const std::int64_t j = sequence_.k_begin + row;
-    store_row(dk, gradients_.key, sequence_.batch, j, head_);
-    store_row(dv, gradients_.value, sequence_.batch, j, head_);
-  }
-
   const AttentionArgs<T>& args_;
-  const AttentionUpstream<T>& upstream_;
-  const AttentionGradients<T>& gradients_;
   const Mixture& mixture_;
-  MixtureGradient& mixture_gradient_;
+  MixtureGradient& gradient_;
   const Sequence& sequence_;
   std::int64_t index_;
-  std::int64_t head_;
-  std::vector<Reader> readers_;
 };
 
 }  // namespace
@@ -220,9 +113,9 @@ void backward(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream
     const Mixture mixture(args.means, args.variances, args.prior_logits, head);
     MixtureGradient mixture_gradient(mixture);
     for (std::size_t index = 0; index < list.size(); ++index) {
-      SequenceBackward<T>(args, upstream, gradients, mixture, mixture_gradient, list[index],
-                          static_cast<std::int64_t>(index), head)
-          .run();
+      const auto position = static_cast<std::int64_t>(index);
+      const MixtureWeighting<T> weighting(args, mixture, mixture_gradient, list[index], position);
+      SequenceBackward(args, upstream, gradients, weighting, list[index], position, head).run();
     }
     mixture_gradient.store_to(gradients, head);
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "gma/attention.h"
+#include "gma/linear_attention.h"
 
 namespace gma::reference {
 
@@ -22,5 +23,15 @@ void backward(const AttentionArgs<T>& args, const AttentionUpstream<T>& upstream
 /// Arguments are as for gma::step() and must be valid.
 template <class T>
 void step(const StepArgs<T>& args, const View<T, 3>& output);
+
+/// Arguments are as for the functions of the same name in gma/linear_attention.h, and the notes
+/// above hold.
+template <class T>
+void linear_attention_forward(const LinearAttentionArgs<T>& args,
+                              const AttentionOutputs<T>& outputs);
+template <class T>
+void linear_attention_backward(const LinearAttentionArgs<T>& args,
+                               const AttentionUpstream<T>& upstream,
+                               const LinearAttentionGradients<T>& gradients);
 
 }  // namespace gma::reference

@@ -45,23 +45,22 @@ Token route(const AttentionArgs<T>& args, const Mixture& mixture, const Sequence
 }
 
 /// Value row `row` of a sequence.
-template <class T>
-Vector value_row(const AttentionArgs<T>& args, const Sequence& sequence, std::int64_t row,
-                 std::int64_t head) {
+template <class Args>
+Vector value_row(const Args& args, const Sequence& sequence, std::int64_t row, std::int64_t head) {
   return load(args.value.at(sequence.batch, sequence.k_begin + row, head), args.value.size(3),
               args.value.strides[3]);
 }
 
 /// Whether row `row` of a sequence's key and value takes part. Boundaries win over the mask.
-template <class T>
-bool is_kept(const AttentionArgs<T>& args, const Sequence& sequence, std::int64_t row) {
+template <class Args>
+bool is_kept(const Args& args, const Sequence& sequence, std::int64_t row) {
   return !args.key_padding_mask || !args.cu_seqlens_q.empty() ||
          args.key_padding_mask(sequence.batch, sequence.k_begin + row);
 }
 
 /// How many keys of its sequence query `i` of the sequence may read.
-template <class T>
-std::int64_t visible_keys(const AttentionArgs<T>& args, const Sequence& sequence, std::int64_t i) {
+template <class Args>
+std::int64_t visible_keys(const Args& args, const Sequence& sequence, std::int64_t i) {
   return args.is_causal ? i + 1 : sequence.num_keys();
 }
 

@@ -16,6 +16,7 @@ from conftest import BINARY, TINY, command, gma, gma_fails, gma_ok, log_records
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
+WITHOUT_MIXER = [option for option in TINY if not option.startswith("--components")]
 WIKITEXT = Path(__file__).parents[3] / "shared" / "data" / "wikitext"
 
 
@@ -129,6 +130,40 @@ def test_classifier_learns(classify_run: Path, labelled_file: Path) -> None:
     assert again["loss"] == result["loss"]
 
 
+@pytest.mark.parametrize(
+    ("mixer", "options"),
+    [
+        ("linear", ()),
+        ("performer", ("--num-features=7", "--feature-redraw-interval=4")),
+    ],
+)
+def test_baselines_learn_text_and_generate(
+    tmp_path: Path, text_file: Path, mixer: str, options: tuple[str, ...]
+) -> None:
+    run = tmp_path / "run"
+    gma_ok("train", "lm", "--data", text_file, "--out", run, *WITHOUT_MIXER, "--mixer", mixer, *options)
+    losses = [record["loss"] for record in log_records(run, "train")]
+    assert losses[-1] < 0.8 * losses[0]
+    config = json.loads(json.loads(gma_ok("info", run, "--json"))["metadata"]["model_config"])
+    assert config["mixer"] == mixer
+    assert gma_ok("generate", run, "--prompt=line ", "--max-tokens=40", "--temperature=0")
+
+
+def test_linformer_classifies_and_is_refused_for_text(
+    tmp_path: Path, text_file: Path, labelled_file: Path
+) -> None:
+    run = tmp_path / "run"
+    gma_ok(
+        *("train", "classify", "--data", labelled_file, "--out", run, *WITHOUT_MIXER),
+        *("--mixer=linformer", "--projection-rank=4", "--steps=60"),
+    )
+    assert json.loads(gma_ok("eval", run, "--data", labelled_file, "--json"))["accuracy"] > 0.9
+    message = gma_fails(2, "eval", run, "--data", labelled_file, "--context=33")
+    assert "--mixer linformer and reads at most 32 tokens" in message
+    message = gma_fails(2, "train", "lm", "--data", text_file, "--mixer=linformer")
+    assert message.startswith("--mixer linformer: expected a causal mixer")
+
+
 def test_early_stop(tmp_path: Path, text_file: Path) -> None:
     out = gma_ok(
         *("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY),
@@ -137,9 +172,16 @@ def test_early_stop(tmp_path: Path, text_file: Path) -> None:
     assert "stopped early" in out
 
 
-def test_interrupt_saves_and_resume_gives_the_same_bits(tmp_path: Path, text_file: Path) -> None:
+@pytest.mark.parametrize(
+    "mixer",
+    [("--components=4",), ("--mixer=performer", "--feature-redraw-interval=7")],
+    ids=["gma", "performer"],
+)
+def test_interrupt_saves_and_resume_gives_the_same_bits(
+    tmp_path: Path, text_file: Path, mixer: tuple[str, ...]
+) -> None:
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
-    options = [*TINY, "--steps=200", "--dropout=0.1", "--attention-dropout=0.1"]
+    options = [*WITHOUT_MIXER, *mixer, "--steps=200", "--dropout=0.1", "--attention-dropout=0.1"]
     gma_ok("train", "lm", "--data", text_file, "--out", straight, *options)
 
     process = start("train", "lm", "--data", text_file, "--out", stopped, *options)

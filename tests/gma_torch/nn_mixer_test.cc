@@ -66,6 +66,10 @@ INSTANTIATE_TEST_SUITE_P(Mixers, EveryMixer,
                                          Variant{"gma", true, 0, torch::kFloat64},
                                          Variant{"gma", false, 2, torch::kFloat32, "tied"},
                                          Variant{"gma", true, 0, torch::kFloat64, "spherical"},
+                                         Variant{"linear", false, 2, torch::kFloat32},
+                                         Variant{"linear", true, 0, torch::kFloat64},
+                                         Variant{"performer", false, 2, torch::kFloat32},
+                                         Variant{"performer", true, 0, torch::kFloat64},
                                          Variant{"softmax", false, 2, torch::kFloat32},
                                          Variant{"softmax", true, 0, torch::kFloat64}));
 
@@ -518,7 +522,8 @@ TEST(MixerConfig, RefusesUnusableFieldsByName) {
   EXPECT_TRUE(refuses(with([](auto& c) { c.initial_variance = 5e-5; }), "initial_variance"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.variance_floor = NAN; }), "variance_floor"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.attention_dropout = 1.0; }), "attention_dropout"));
-  EXPECT_TRUE(refuses([] { make_mixer("gmaa", small_config()); }, "gma, softmax, got 'gmaa'"));
+  EXPECT_TRUE(refuses([] { make_mixer("gmaa", small_config()); },
+                      "gma, linear, linformer, performer, softmax, got 'gmaa'"));
 }
 
 }  // namespace

@@ -77,12 +77,16 @@ gma_torch::nn::ModelConfig model_config(const TrainConfig& config, std::int64_t 
   model.mixer_config.covariance_type = config.covariance_type;
   model.mixer_config.initial_variance = config.initial_variance;
   model.mixer_config.variance_floor = config.variance_floor;
+  model.mixer_config.num_features = config.num_features;
+  model.mixer_config.feature_redraw_interval = config.feature_redraw_interval;
+  model.mixer_config.projection_rank = config.projection_rank;
   model.vocab_size = vocab_size;
   model.num_layers = config.layers;
   model.mlp_size = config.mlp_size;
   model.dropout = config.dropout;
   model.learned_positions = config.learned_positions;
-  model.max_length = config.learned_positions ? config.context : 0;
+  const bool has_length = config.learned_positions || config.mixer == "linformer";
+  model.max_length = has_length ? config.context : 0;
   model.tie_embeddings = config.tie_embeddings;
   model.num_classes = num_classes;
   if (config.parameters > 0) model.mlp_size = fitting_mlp_size(model, config.parameters);

@@ -43,6 +43,9 @@ struct TrainConfig {
   std::string covariance_type = "diag";
   double initial_variance = 0.0;
   double variance_floor = 1e-4;
+  std::int64_t num_features = 0;
+  std::int64_t feature_redraw_interval = 0;
+  std::int64_t projection_rank = 16;
   double dropout = 0.0;
   double attention_dropout = 0.0;
   std::int64_t num_classes = 0;

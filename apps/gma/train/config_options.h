@@ -72,10 +72,16 @@ void visit_options(Config& c, Visitor&& visit) {
       "initial-variance", c.initial_variance,
       {kModel, "Variance of every component at the start; 0: 4 sqrt(head size)", kAtLeast0, false});
   visit("variance-floor", c.variance_floor, {kModel, "Least variance", kAbove0, false});
+  visit("num-features", c.num_features,
+        {kModel, "Random features a head (performer); 0: D log(D)", kSizeOr0, false});
+  visit("feature-redraw-interval", c.feature_redraw_interval,
+        {kModel, "Batches between new random features (performer); 0: never", kCountOr0, false});
+  visit("projection-rank", c.projection_rank,
+        {kModel, "Projected keys a head (linformer)", kSize, false});
   visit("dropout", c.dropout,
         {kModel, "Dropout on embeddings and residual branches", kProbability});
   visit("attention-dropout", c.attention_dropout,
-        {kModel, "Dropout on responsibilities", kProbability});
+        {kModel, "Dropout on responsibilities, features or attention weights", kProbability});
 
   constexpr const char* kTraining = "Training";
   visit("steps", c.steps, {kTraining, "Optimiser steps", kCount});

@@ -29,7 +29,8 @@ struct MixerConfig {
   double rotary_base = 10000.0;
   bool use_short_conv = false;  ///< causal depthwise convolution and SiLU on query, key and value
   std::int64_t short_conv_width = 4;
-  double attention_dropout = 0.0;  ///< gma: on responsibilities; softmax: on the affinity
+  /// gma: on responsibilities; softmax, linformer: on the affinity; linear, performer: on features.
+  double attention_dropout = 0.0;
 
   // gma
   std::int64_t num_components = 64;
@@ -38,7 +39,15 @@ struct MixerConfig {
   std::string covariance_type = "diag";
   double initial_variance = 0.0;  ///< sigma^2 at the start; 0 = 4 sqrt(head size)
   double variance_floor = 1e-4;
-  double eps = 1e-6;
+  double eps = 1e-6;  ///< of the normaliser; also linear and performer
+
+  // performer
+  std::int64_t num_features = 0;             ///< random features; 0 = D log(D), rounded
+  std::int64_t feature_redraw_interval = 0;  ///< training passes between new features; 0 = never
+
+  // linformer
+  std::int64_t projection_rank = 16;  ///< projected keys a head; 16 as in Long Range Arena
+  std::int64_t max_length = 0;        ///< most tokens of a sequence; in a model, the model's
 
   std::int64_t head_size() const { return hidden_size / num_heads; }
   std::int64_t key_value_heads() const {

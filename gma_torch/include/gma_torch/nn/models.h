@@ -25,7 +25,7 @@ struct ModelConfig {
   std::int64_t mlp_size = 0;  ///< 0 = 4 x hidden_size
   double dropout = 0.0;       ///< on embeddings and on each residual branch
   bool learned_positions = false;
-  std::int64_t max_length = 0;  ///< needed with learned positions
+  std::int64_t max_length = 0;  ///< needed with learned positions and linformer
   bool tie_embeddings = true;
   std::int64_t num_classes = 0;  ///< sequence classifier only
 
