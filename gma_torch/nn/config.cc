@@ -45,6 +45,9 @@ void for_each_field(Config& config, const Visit& visit) {
   visit("initial_variance", mixer.initial_variance);
   visit("variance_floor", mixer.variance_floor);
   visit("eps", mixer.eps);
+  visit("state_size", mixer.state_size);
+  visit("inner_size", mixer.inner_size);
+  visit("dt_rank", mixer.dt_rank);
 }
 
 [[noreturn]] void refuse(const std::string& key, const char* expected, const ordered_json& value) {

@@ -46,6 +46,9 @@ void MixerConfig::validate() const {
           "initial_variance", fmt::format("0 or above variance_floor ({})", variance_floor),
           initial_variance);
   require(std::isfinite(eps) && eps >= 0.0, "eps", "at least 0", eps);
+  require(state_size > 0, "state_size", "positive", state_size);
+  require(inner_size >= 0, "inner_size", "at least 0", inner_size);
+  require(dt_rank >= 0, "dt_rank", "at least 0", dt_rank);
 }
 
 const torch::Tensor* MixerState::find(std::string_view name) const {

@@ -8,6 +8,7 @@
 
 #include "gma/error.h"
 #include "gma_torch/nn/gaussian_mixture_attention.h"
+#include "gma_torch/nn/mamba.h"
 #include "gma_torch/nn/mixer.h"
 #include "gma_torch/nn/softmax_attention.h"
 
@@ -24,6 +25,7 @@ Factory factory() {
 const std::map<std::string, Factory>& registry() {
   static const std::map<std::string, Factory> mixers{
       {"gma", factory<GaussianMixtureAttentionImpl>()},
+      {"mamba", factory<MambaImpl>()},
       {"softmax", factory<SoftmaxAttentionImpl>()},
   };
   return mixers;

@@ -40,6 +40,12 @@ struct MixerConfig {
   double variance_floor = 1e-4;
   double eps = 1e-6;
 
+  // mamba; it has no heads, positions or dropout of its own: of the fields above, hidden_size,
+  // is_causal and short_conv_width alone apply to it
+  std::int64_t state_size = 16;  ///< numbers that each channel carries from token to token (S)
+  std::int64_t inner_size = 0;   ///< channels; 0 = as many parameters as an attention layer
+  std::int64_t dt_rank = 0;      ///< rank of the step sizes' projection; 0 = ceil(hidden_size / 16)
+
   std::int64_t head_size() const { return hidden_size / num_heads; }
   std::int64_t key_value_heads() const {
     return num_key_value_heads == 0 ? num_heads : num_key_value_heads;
