@@ -52,6 +52,9 @@ gma_torch::nn::ModelConfig model_config(const TrainConfig& config, std::int64_t 
   model.mixer_config.covariance_type = config.covariance_type;
   model.mixer_config.initial_variance = config.initial_variance;
   model.mixer_config.variance_floor = config.variance_floor;
+  model.mixer_config.state_size = config.state_size;
+  model.mixer_config.inner_size = config.inner_size;
+  model.mixer_config.dt_rank = config.dt_rank;
   model.vocab_size = vocab_size;
   model.num_layers = config.layers;
   model.mlp_size = config.mlp_size;

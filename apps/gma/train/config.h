@@ -42,6 +42,9 @@ struct TrainConfig {
   std::string covariance_type = "diag";
   double initial_variance = 0.0;
   double variance_floor = 1e-4;
+  std::int64_t state_size = 16;
+  std::int64_t inner_size = 0;
+  std::int64_t dt_rank = 0;
   double dropout = 0.0;
   double attention_dropout = 0.0;
   std::int64_t num_classes = 0;

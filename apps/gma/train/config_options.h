@@ -63,6 +63,13 @@ void visit_options(Config& c, Visitor&& visit) {
       "initial-variance", c.initial_variance,
       {kModel, "Variance of every component at the start; 0: 4 sqrt(head size)", kAtLeast0, false});
   visit("variance-floor", c.variance_floor, {kModel, "Least variance", kAbove0, false});
+  visit("state-size", c.state_size,
+        {kModel, "mamba: numbers that each channel carries on", kSize, false});
+  visit("inner-size", c.inner_size,
+        {kModel, "mamba: channels; 0: as many parameters as an attention layer", kSizeOr0, false});
+  visit(
+      "dt-rank", c.dt_rank,
+      {kModel, "mamba: rank of the step sizes; 0: hidden-size / 16, rounded up", kSizeOr0, false});
   visit("dropout", c.dropout,
         {kModel, "Dropout on embeddings and residual branches", kProbability});
   visit("attention-dropout", c.attention_dropout,
@@ -82,8 +89,11 @@ void visit_options(Config& c, Visitor&& visit) {
   visit("beta1", c.beta1, {kTraining, "Decay of the gradient's mean (AdamW)", kProbability});
   visit("beta2", c.beta2, {kTraining, "Decay of the gradient's square (AdamW)", kProbability});
   visit("clip", c.clip, {kTraining, "Greatest norm of the gradient; 0: no clipping", kAtLeast0});
-  visit("mixture-lr-scale", c.mixture_lr_scale,
-        {kTraining, "Factor on the learning rate of means, variances and priors", kAbove0});
+  visit(
+      "mixture-lr-scale", c.mixture_lr_scale,
+      {kTraining,
+       "Factor on the learning rate of means, variances and priors; mamba: of A, D and step sizes",
+       kAbove0});
   visit("seed", c.seed, {kTraining, "Seed of weights, data order and dropout", kCountOr0, false});
 
   constexpr const char* kRun = "Run";
