@@ -78,13 +78,13 @@ namespace {
 
 class Exp : public ImplementationTest {};
 
-TEST_P(Exp, ErrorIsBelowTwoUnitsInTheLastPlace) {
+TEST_P(Exp, ErrorIsOfAFewUnitsInTheLastPlace) {
   const double of_exp = HWY_DYNAMIC_DISPATCH(cpu::largest_error_of_exp)();
   const double of_decay = HWY_DYNAMIC_DISPATCH(cpu::largest_error_of_decay)();
   RecordProperty("exp_ulp", std::to_string(of_exp));
   RecordProperty("decay_ulp", std::to_string(of_decay));
   EXPECT_LT(of_exp, 2);
-  EXPECT_LT(of_decay, 2);
+  EXPECT_LT(of_decay, 2.5);
 }
 
 TEST_P(Exp, EndsAreExact) {
