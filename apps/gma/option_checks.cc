@@ -52,16 +52,25 @@ std::vector<std::string> notes_on_options(const OptionBinder& options, const Tra
       notes.push_back(fmt::format("note: --{} has no effect with {}", option, beside));
     }
   };
-  for (const char* option : {"components", "covariance-type", "initial-variance", "variance-floor",
-                             "mixture-lr-scale"}) {
-    note_if(config.mixer != "gma", option, "--mixer " + config.mixer);
+  const bool is_gma = config.mixer == "gma", is_mamba = config.mixer == "mamba";
+  const std::string mixer = "--mixer " + config.mixer;
+  for (const char* option :
+       {"components", "covariance-type", "initial-variance", "variance-floor"}) {
+    note_if(!is_gma, option, mixer);
   }
   for (const char* option : {"num-features", "feature-redraw-interval"}) {
-    note_if(config.mixer != "performer", option, "--mixer " + config.mixer);
+    note_if(config.mixer != "performer", option, mixer);
   }
-  note_if(config.mixer != "linformer", "projection-rank", "--mixer " + config.mixer);
-  note_if(!config.use_short_conv, "short-conv-width", "--no-use-short-conv");
-  note_if(!config.rotary, "rotary-base", "--no-rotary");
+  note_if(config.mixer != "linformer", "projection-rank", mixer);
+  note_if(!is_gma && !is_mamba, "mixture-lr-scale", mixer);
+  for (const char* option : {"state-size", "inner-size", "dt-rank"}) {
+    note_if(!is_mamba, option, mixer);
+  }
+  for (const char* option : {"heads", "use-short-conv", "rotary", "rotary-base"}) {
+    note_if(is_mamba, option, mixer);
+  }
+  note_if(!config.use_short_conv && !is_mamba, "short-conv-width", "--no-use-short-conv");
+  note_if(!config.rotary && !is_mamba, "rotary-base", "--no-rotary");
   note_if(!config.valid_data.empty(), "valid-fraction", "--valid-data");
   if (!config.tokenizer_model.empty()) {
     note_if(true, "vocab-size", "--tokenizer-model");

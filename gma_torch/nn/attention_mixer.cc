@@ -2,7 +2,6 @@
 
 #include "gma_torch/nn/attention_mixer.h"
 
-#include <ATen/autocast_mode.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,38 +11,8 @@
 #include "nn/checks.h"
 
 namespace gma_torch::nn {
-namespace {
 
 using torch::Tensor;
-
-void check_state(const MixerState& state, const std::optional<Tensor>& mask, const Tensor& x) {
-  for (const auto& [name, tensor] : state.tensors) {
-    if (tensor.dim() > 0 && tensor.size(0) == x.size(0)) continue;
-    throw gma::InvalidArgument(
-        fmt::format("state must have the batch size of x ({}), got '{}' of shape ({})", x.size(0),
-                    name, fmt::join(tensor.sizes(), ", ")));
-  }
-  if (!mask) return;
-  if (state.position != 0) {
-    throw gma::InvalidArgument(fmt::format(
-        "key_padding_mask must come with the first tokens of a state, got it at position {}",
-        state.position));
-  }
-  const std::int64_t length = mask->size(1);
-  if (length > 1 &&
-      (mask->narrow(1, 0, length - 1) & ~mask->narrow(1, 1, length - 1)).any().item<bool>()) {
-    throw gma::InvalidArgument(
-        "key_padding_mask must have its padding in front when there is a state");
-  }
-}
-
-// Zeros for padded tokens, by selection: what they hold must not reach the convolution or a
-// gradient.
-Tensor without_padding(const Tensor& x, const std::optional<Tensor>& mask) {
-  return mask ? x.masked_fill(mask->logical_not().unsqueeze(-1), 0.0) : x;
-}
-
-}  // namespace
 
 Tensor padded_positions(std::int64_t length, const std::optional<Tensor>& padding_mask,
                         const MixerState* state) {
@@ -76,27 +45,9 @@ AttentionMixer::AttentionMixer(const MixerConfig& config)
 
 void AttentionMixer::check_source(const char* name, const char* mask_name,
                                   const Source& source) const {
-  const Tensor& x = source.tokens;
-  if (x.dim() != 3 || x.size(2) != config_.hidden_size) {
-    throw gma::InvalidArgument(fmt::format("{} must be (batch, tokens, {}), got ({})", name,
-                                           config_.hidden_size, fmt::join(x.sizes(), ", ")));
-  }
-  const Tensor& weight = q_proj_->weight;
-  if (x.device() != weight.device()) {
-    throw gma::InvalidArgument(fmt::format("{} must be on {} as the weights are, got {}", name,
-                                           weight.device().str(), x.device().str()));
-  }
-  const auto autocast_takes = [&](const Tensor& tensor) {
-    return tensor.is_floating_point() && tensor.scalar_type() != torch::kFloat64;
-  };
-  const bool casts = at::autocast::is_autocast_enabled(x.device().type()) && autocast_takes(x) &&
-                     autocast_takes(weight);
-  if (x.scalar_type() != weight.scalar_type() && !casts) {
-    throw gma::InvalidArgument(fmt::format("{} must be {} as the weights are, got {}", name,
-                                           c10::toString(weight.scalar_type()),
-                                           c10::toString(x.scalar_type())));
-  }
-  check_mask(mask_name, source.padding_mask, x.size(0), x.size(1), x.device());
+  check_tokens(name, source.tokens, config_.hidden_size, q_proj_->weight);
+  check_mask(mask_name, source.padding_mask, source.tokens.size(0), source.tokens.size(1),
+             source.tokens.device());
 }
 
 Tensor AttentionMixer::stream(torch::nn::Linear& projection, ShortConv& conv, std::int64_t heads,

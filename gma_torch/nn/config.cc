@@ -48,6 +48,9 @@ void for_each_field(Config& config, const Visit& visit) {
   visit("num_features", mixer.num_features);
   visit("feature_redraw_interval", mixer.feature_redraw_interval);
   visit("projection_rank", mixer.projection_rank);
+  visit("state_size", mixer.state_size);
+  visit("inner_size", mixer.inner_size);
+  visit("dt_rank", mixer.dt_rank);
 }
 
 [[noreturn]] void refuse(const std::string& key, const char* expected, const ordered_json& value) {

@@ -10,6 +10,7 @@
 #include "gma/error.h"
 #include "gma_torch/attention.h"
 #include "nn/checks.h"
+#include "nn/precision.h"
 
 namespace gma_torch::nn {
 namespace {
@@ -22,11 +23,6 @@ double inverse_softplus(double y) { return y + std::log(-std::expm1(-y)); }
 double initial_variance(const MixerConfig& config) {
   if (config.initial_variance > 0.0) return config.initial_variance;
   return 4.0 * std::sqrt(static_cast<double>(config.head_size()));
-}
-
-// The dtype of mixture parameters and states in a module of dtype `dtype`.
-torch::Dtype mixture_dtype(torch::Dtype dtype) {
-  return dtype == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
 }
 
 // points (H, N, D) to `count` of them a head, (H, count, D): each is drawn with a probability
@@ -108,7 +104,7 @@ Tensor GaussianMixtureAttentionImpl::attend(const Heads& heads,
 void GaussianMixtureAttentionImpl::extend_initial_state(MixerState& state, std::int64_t batch_size,
                                                         const torch::TensorOptions& options) const {
   const std::int64_t heads = config().key_value_heads(), components = config().num_components;
-  const auto sums = options.dtype(mixture_dtype(c10::typeMetaToScalarType(options.dtype())));
+  const auto sums = options.dtype(accumulate_dtype(c10::typeMetaToScalarType(options.dtype())));
   state.set("s", torch::zeros({batch_size, heads, components, config().head_size()}, sums));
   state.set("z", torch::zeros({batch_size, heads, components}, sums));
 }
@@ -172,13 +168,7 @@ void GaussianMixtureAttentionImpl::to(torch::Device device, torch::Dtype dtype, 
 }
 
 void GaussianMixtureAttentionImpl::to(torch::Dtype dtype, bool non_blocking) {
-  const std::vector<Tensor> parameters = no_decay_parameters();
-  std::vector<Tensor> values;
-  for (const Tensor& parameter : parameters) values.push_back(parameter.detach().clone());
-  Mixer::to(dtype, non_blocking);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    parameters[i].set_data(values[i].to(mixture_dtype(dtype)));
-  }
+  convert_except(no_decay_parameters(), dtype, [&] { Mixer::to(dtype, non_blocking); });
 }
 
 }  // namespace gma_torch::nn

@@ -51,6 +51,9 @@ void MixerConfig::validate() const {
   require(projection_rank > 0, "projection_rank", "positive", projection_rank);
   require(max_length >= 0, "max_length", "at least 0", max_length);
   require(std::isfinite(eps) && eps >= 0.0, "eps", "at least 0", eps);
+  require(state_size > 0, "state_size", "positive", state_size);
+  require(inner_size >= 0, "inner_size", "at least 0", inner_size);
+  require(dt_rank >= 0, "dt_rank", "at least 0", dt_rank);
 }
 
 const torch::Tensor* MixerState::find(std::string_view name) const {

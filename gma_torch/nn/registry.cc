@@ -10,6 +10,7 @@
 #include "gma_torch/nn/gaussian_mixture_attention.h"
 #include "gma_torch/nn/linear_transformer.h"
 #include "gma_torch/nn/linformer.h"
+#include "gma_torch/nn/mamba.h"
 #include "gma_torch/nn/mixer.h"
 #include "gma_torch/nn/performer.h"
 #include "gma_torch/nn/softmax_attention.h"
@@ -30,6 +31,7 @@ const std::map<std::string, Factory>& registry() {
       {"linear", factory<LinearTransformerImpl>()},
       {"linformer", factory<LinformerImpl>()},
       {"performer", factory<PerformerImpl>()},
+      {"mamba", factory<MambaImpl>()},
       {"softmax", factory<SoftmaxAttentionImpl>()},
   };
   return mixers;

@@ -7,8 +7,9 @@
 #include <limits>
 #include <string>
 
+#include "ops/attention_checks.h"
+#include "ops/checks.h"
 #include "ops/dtype.h"
-#include "ops/tensor_checks.h"
 
 namespace gma_torch::ops {
 namespace {

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "gma_torch/linear_attention.h"
+#include "ops/attention_checks.h"
 #include "ops/composite_pass.h"
-#include "ops/tensor_checks.h"
 
 namespace gma_torch::ops::linear {
 namespace {

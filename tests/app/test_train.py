@@ -259,6 +259,23 @@ def test_options_without_effect_are_noted(tmp_path: Path, text_file: Path) -> No
     assert "shorter than --context 20000" in out and "vocabulary 256" in out
 
 
+def test_mamba_trains_and_generates(tmp_path: Path, text_file: Path) -> None:
+    run = tmp_path / "run"
+    options = ("--mixer=mamba", "--state-size=4", "--inner-size=24", "--dt-rank=2", "--steps=30")
+    out = gma_ok("train", "lm", "--data", text_file, "--out", run, *TINY, *options, "--rotary")
+    assert "note: --rotary has no effect with --mixer mamba" in out
+    assert "--state-size" not in out
+    losses = [record["loss"] for record in log_records(run, "train")]
+    assert losses[-1] < losses[0] - 0.5
+    config = json.loads(gma_ok("info", run, "--json"))["checkpoint"]["model_config"]
+    assert [config[key] for key in ("state_size", "inner_size", "dt_rank")] == [4, 24, 2]
+    text = gma_ok("generate", run, "--prompt=line ", "--greedy", "--max-tokens=20")
+    assert text == gma_ok("generate", run, "--prompt=line ", "--greedy", "--max-tokens=20")
+    assert "attention_dropout must be 0 for mamba" in gma_fails(
+        2, "train", "lm", "--data", text_file, *TINY, "--mixer=mamba", "--attention-dropout=0.1"
+    )
+
+
 def test_two_runs_do_not_share_a_folder(tmp_path: Path, text_file: Path) -> None:
     options = ("train", "lm", "--data", text_file, "--out", tmp_path / "run", *TINY)
     first = start(*options, "--steps=100000")

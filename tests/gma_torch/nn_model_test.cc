@@ -31,7 +31,7 @@ Tensor random_tokens(std::int64_t batch, std::int64_t length) {
 }
 
 TEST(CausalLm, C09_StreamsLikeTheWholePass) {
-  for (const char* mixer : {"gma", "linear", "performer", "softmax"}) {
+  for (const char* mixer : {"gma", "linear", "mamba", "performer", "softmax"}) {
     for (const bool learned_positions : {false, true}) {
       ModelConfig config = small_config(mixer);
       config.mixer_config.use_short_conv = learned_positions;
@@ -78,7 +78,7 @@ TEST(CausalLm, C13_PaddedPromptsContinueAsEachAlone) {
 
 TEST(CausalLm, LearnsATinyTextByHeart) {
   torch::manual_seed(3);
-  for (const char* mixer : {"gma", "linear", "performer", "softmax"}) {
+  for (const char* mixer : {"gma", "linear", "mamba", "performer", "softmax"}) {
     ModelConfig config = small_config(mixer);
     config.mixer_config.use_short_conv = true;
     CausalLm model(config);

@@ -80,6 +80,9 @@ gma_torch::nn::ModelConfig model_config(const TrainConfig& config, std::int64_t 
   model.mixer_config.num_features = config.num_features;
   model.mixer_config.feature_redraw_interval = config.feature_redraw_interval;
   model.mixer_config.projection_rank = config.projection_rank;
+  model.mixer_config.state_size = config.state_size;
+  model.mixer_config.inner_size = config.inner_size;
+  model.mixer_config.dt_rank = config.dt_rank;
   model.vocab_size = vocab_size;
   model.num_layers = config.layers;
   model.mlp_size = config.mlp_size;

@@ -46,6 +46,9 @@ struct TrainConfig {
   std::int64_t num_features = 0;
   std::int64_t feature_redraw_interval = 0;
   std::int64_t projection_rank = 16;
+  std::int64_t state_size = 16;
+  std::int64_t inner_size = 0;
+  std::int64_t dt_rank = 0;
   double dropout = 0.0;
   double attention_dropout = 0.0;
   std::int64_t num_classes = 0;

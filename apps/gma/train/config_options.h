@@ -78,6 +78,13 @@ void visit_options(Config& c, Visitor&& visit) {
         {kModel, "Batches between new random features (performer); 0: never", kCountOr0, false});
   visit("projection-rank", c.projection_rank,
         {kModel, "Projected keys a head (linformer)", kSize, false});
+  visit("state-size", c.state_size,
+        {kModel, "mamba: numbers that each channel carries on", kSize, false});
+  visit("inner-size", c.inner_size,
+        {kModel, "mamba: channels; 0: as many parameters as an attention layer", kSizeOr0, false});
+  visit(
+      "dt-rank", c.dt_rank,
+      {kModel, "mamba: rank of the step sizes; 0: hidden-size / 16, rounded up", kSizeOr0, false});
   visit("dropout", c.dropout,
         {kModel, "Dropout on embeddings and residual branches", kProbability});
   visit("attention-dropout", c.attention_dropout,
@@ -97,8 +104,11 @@ void visit_options(Config& c, Visitor&& visit) {
   visit("beta1", c.beta1, {kTraining, "Decay of the gradient's mean (AdamW)", kProbability});
   visit("beta2", c.beta2, {kTraining, "Decay of the gradient's square (AdamW)", kProbability});
   visit("clip", c.clip, {kTraining, "Greatest norm of the gradient; 0: no clipping", kAtLeast0});
-  visit("mixture-lr-scale", c.mixture_lr_scale,
-        {kTraining, "Factor on the learning rate of means, variances and priors", kAbove0});
+  visit(
+      "mixture-lr-scale", c.mixture_lr_scale,
+      {kTraining,
+       "Factor on the learning rate of means, variances and priors; mamba: of A, D and step sizes",
+       kAbove0});
   visit("seed", c.seed, {kTraining, "Seed of weights, data order and dropout", kCountOr0, false});
 
   constexpr const char* kRun = "Run";

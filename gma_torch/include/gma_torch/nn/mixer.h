@@ -49,6 +49,12 @@ struct MixerConfig {
   std::int64_t projection_rank = 16;  ///< projected keys a head; 16 as in Long Range Arena
   std::int64_t max_length = 0;        ///< most tokens of a sequence; in a model, the model's
 
+  // mamba; it has no heads, positions or dropout of its own: of the fields above, hidden_size,
+  // is_causal and short_conv_width alone apply to it
+  std::int64_t state_size = 16;  ///< numbers that each channel carries from token to token (S)
+  std::int64_t inner_size = 0;   ///< channels; 0 = as many parameters as an attention layer
+  std::int64_t dt_rank = 0;      ///< rank of the step sizes' projection; 0 = ceil(hidden_size / 16)
+
   std::int64_t head_size() const { return hidden_size / num_heads; }
   std::int64_t key_value_heads() const {
     return num_key_value_heads == 0 ? num_heads : num_key_value_heads;

@@ -20,7 +20,7 @@ torch::Tensor depthwise_conv(const torch::Tensor& x, const torch::Tensor& weight
 /// Depthwise convolution over the last `width` tokens (causal) or over the nearest ones, then SiLU.
 class ShortConvImpl : public CloneableModule {
  public:
-  ShortConvImpl(std::int64_t channels, std::int64_t width, bool is_causal);
+  ShortConvImpl(std::int64_t channels, std::int64_t width, bool is_causal, bool has_bias = false);
 
   /// x (B, T, C) to the same shape. `tail` (B, width - 1, C), causal only, holds the tokens before
   /// x and is replaced by those before what follows x; gma::InvalidArgument for another shape.
@@ -32,8 +32,11 @@ class ShortConvImpl : public CloneableModule {
  private:
   std::shared_ptr<torch::nn::Module> make_alike() const override;
 
+  torch::Tensor activate(torch::Tensor convolved) const;
+
   std::int64_t left_;
   torch::Tensor weight_;
+  torch::Tensor bias_;  ///< (C), before SiLU; undefined without
 };
 TORCH_MODULE(ShortConv);
 

@@ -1,72 +1,24 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// Checks of one tensor or of a few, from which the operators' checks are put together. Each throws
-// a ValueError or TypeError naming the argument; all work on meta tensors and symbolic sizes.
+// Checks that the attention operators share, with and without a mixture.
 #pragma once
 
 #include <ATen/ATen.h>
 #include <c10/core/SymInt.h>
 
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "ops/arguments.h"
+#include "ops/checks.h"
 #include "ops/dtype.h"
 
 namespace gma_torch::ops {
 
-using SymShape = std::vector<c10::SymInt>;
-
 template <class Visit>
 void visit_given(const char* name, const std::optional<at::Tensor>& tensor, const Visit& visit) {
   if (is_given(tensor)) visit(name, *tensor);
-}
-
-/// `x` is query, or the x of responsibilities.
-inline void check_tensor(const char* op, const char* x_name, const at::Tensor& x, const char* name,
-                         const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(tensor.defined(), name, ": expected a tensor, got an undefined one");
-  TORCH_CHECK_VALUE(!tensor.is_nested(), name, ": expected a strided tensor, got a nested one");
-  TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, name, ": expected a strided tensor, got ",
-                    tensor.layout());
-  TORCH_CHECK_VALUE(tensor.device() == x.device(), name, ": expected device ", x.device(),
-                    " as of ", x_name, ", got ", tensor.device());
-  TORCH_CHECK_NOT_IMPLEMENTED(!tensor._fw_grad(/*level=*/0).defined(), op,
-                              ": expected to be differentiated in reverse mode, got a "
-                              "forward-mode tangent of ",
-                              name, ": the operator has no forward-mode derivative");
-}
-
-inline bool holds(const c10::SymBool& condition) {
-  return condition.expect_true(__FILE__, __LINE__);
-}
-
-inline void check_rank(const char* name, const at::Tensor& tensor, std::int64_t rank,
-                       const char* layout) {
-  TORCH_CHECK_VALUE(tensor.dim() == rank, name, ": expected shape ", layout, ", got ",
-                    tensor.sym_sizes());
-}
-
-inline void check_shape(const char* name, const at::Tensor& tensor, const char* layout,
-                        const SymShape& expected) {
-  check_rank(name, tensor, static_cast<std::int64_t>(expected.size()), layout);
-  for (std::size_t axis = 0; axis < expected.size(); ++axis) {
-    TORCH_CHECK_VALUE(
-        holds(tensor.sym_size(static_cast<std::int64_t>(axis)).sym_eq(expected[axis])), name,
-        ": expected shape ", layout, " = ", c10::SymIntArrayRef(expected), ", got ",
-        tensor.sym_sizes());
-  }
-}
-
-/// That `tensor` has the dtype that goes with x.
-inline void check_dtype(const char* name, const at::Tensor& tensor, at::ScalarType dtype,
-                        const char* x_name, const at::Tensor& x) {
-  TORCH_CHECK_TYPE(tensor.scalar_type() == dtype, name, ": expected dtype ", dtype, " for ", x_name,
-                   " of ", x.scalar_type(), ", got ", tensor.scalar_type());
 }
 
 inline void check_eps(double eps) {
