@@ -27,7 +27,8 @@ LAYERS: dict[str, set[str]] = {
     "gma_torch/nn": PUBLIC | TORCH | {"nn", "ops", "fmt", "nlohmann"},
     "apps/gma": PUBLIC
     | TORCH
-    | {"cli", "data", "infer", "train", "CLI", "curl", "fmt", "nlohmann", "openssl", "*.h"},
+    | {"cli", "compare", "data", "infer", "profile", "report", "train"}
+    | {"CLI", "curl", "fmt", "nlohmann", "openssl", "*.h"},
 }
 # Folders in which every source file must belong to a layer.
 LAYERED = ("include", "src", "gma_torch", "apps")

@@ -109,6 +109,7 @@ void check(const CompareCommand& command) {
     // Refused now, with the reason, rather than after hours: linformer in a language model.
     gma_torch::nn::MixerConfig mixer_config;
     mixer_config.is_causal = task.task == Task::lm;
+    mixer_config.max_length = 1;
     try {
       gma_torch::nn::make_mixer(mixer, mixer_config);
     } catch (const InvalidArgument& error) {

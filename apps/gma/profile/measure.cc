@@ -44,6 +44,7 @@ MixerConfig mixer_config(const ProfileCase& one) {
   config.num_components = one.components;
   config.is_causal = one.is_causal;
   config.use_short_conv = one.use_short_conv;
+  config.max_length = one.tokens;
   return config;
 }
 
@@ -104,6 +105,7 @@ Pass model_pass(const ProfileCase& one) {
   config.mixer_config = mixer_config(one);
   config.vocab_size = one.vocab_size;
   config.num_layers = one.layers;
+  config.max_length = one.tokens;
   gma_torch::nn::CausalLm model(config);
   const Tensor tokens = torch::randint(one.vocab_size, {one.batch_size, one.tokens + 1});
   return {[=]() mutable {
