@@ -23,6 +23,7 @@
 #include "common/dropout.h"
 #include "common/plan.h"
 #include "cpu/layout.h"
+#include "cpu/shares.h"
 #include "cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -45,8 +46,8 @@ struct Backward {
         weights(args),
         sums(std::max(plan.queries.num_batches(), plan.keys.num_batches()), extents,
              args.is_causal),
-        in_one_sweep(args.is_causal &&
-                     plan.keys.num_groups() * extents.num_heads >= args.executor.num_threads),
+        in_one_sweep(args.is_causal && !can_share(plan.keys.num_groups() * extents.num_heads,
+                                                  args.executor.num_threads)),
         grad_states(in_one_sweep ? 0 : plan.queries.num_segments(), extents),
         grad_normalizer_data(args.is_causal ? upstream.saved.normalizer.numel() : 0),
         grad_normalizers(
@@ -457,23 +458,41 @@ void for_batches(const Backward<Args>& shared, const Cut& cut, const Task& task)
   });
 }
 
+/// First sweep of a segment: dq, and its own share of dS and dZ into `grad_states`.
+template <class Args>
+void queries_of_segment(const Backward<Args>& shared, BackwardWorker<Args>& worker, std::int64_t i,
+                        std::int64_t h) {
+  const Cut& queries = shared.plan.queries;
+  const Segment& segment = queries.segments[i];
+  const auto sums = shared.sums.at(queries.batch_of[i], Side::query, h);
+  if (shared.args.is_causal) {
+    worker.queries_causal(segment, h, i, sums);
+    worker.grad_state_causal(segment, h)
+        .store(shared.grad_states.s(i, h), shared.grad_states.z(i, h));
+  } else {
+    worker.queries(segment, h, segment.sequence, sums)
+        .store(shared.grad_states.s(i, h), shared.grad_states.z(i, h));
+  }
+}
+
+/// Second sweep of a causal segment: dk and dv, from what comes after it in `grad_states`.
+template <class Args>
+void keys_of_causal_segment(const Backward<Args>& shared, BackwardWorker<Args>& worker,
+                            std::int64_t i, std::int64_t h) {
+  const Cut& keys = shared.plan.keys;
+  worker.keys_causal(keys.segments[i], h, shared.grad_states.s(i, h), shared.grad_states.z(i, h),
+                     shared.sums.at(keys.batch_of[i], Side::key, h),
+                     BackwardWorker<Args>::Gammas::routed);
+}
+
 template <class Args>
 void backward_queries(const Backward<Args>& shared) {
   const Cut& queries = shared.plan.queries;
   for_batches(shared, queries,
               [&](BackwardWorker<Args>& worker, std::int64_t h, std::int64_t batch) {
-                const auto sums = shared.sums.at(batch, Side::query, h);
                 const Batch& range = queries.batches[batch];
                 for (std::int64_t i = range.last_segment; i-- > range.first_segment;) {
-                  const Segment& segment = queries.segments[i];
-                  if (shared.args.is_causal) {
-                    worker.queries_causal(segment, h, i, sums);
-                    worker.grad_state_causal(segment, h)
-                        .store(shared.grad_states.s(i, h), shared.grad_states.z(i, h));
-                  } else {
-                    worker.queries(segment, h, segment.sequence, sums)
-                        .store(shared.grad_states.s(i, h), shared.grad_states.z(i, h));
-                  }
+                  queries_of_segment(shared, worker, i, h);
                 }
               });
 }
@@ -481,17 +500,15 @@ void backward_queries(const Backward<Args>& shared) {
 template <class Args>
 void backward_keys(const Backward<Args>& shared,
                    const StateArray<typename Backward<Args>::A>& grad_totals) {
-  using Worker = BackwardWorker<Args>;
   const Cut& keys = shared.plan.keys;
-  for_batches(shared, keys, [&](Worker& worker, std::int64_t h, std::int64_t batch) {
+  for_batches(shared, keys, [&](BackwardWorker<Args>& worker, std::int64_t h, std::int64_t batch) {
     const auto sums = shared.sums.at(batch, Side::key, h);
     const Batch& range = keys.batches[batch];
     for (std::int64_t i = range.last_segment; i-- > range.first_segment;) {
-      const Segment& segment = keys.segments[i];
       if (shared.args.is_causal) {
-        worker.keys_causal(segment, h, shared.grad_states.s(i, h), shared.grad_states.z(i, h), sums,
-                           Worker::Gammas::routed);
+        keys_of_causal_segment(shared, worker, i, h);
       } else {
+        const Segment& segment = keys.segments[i];
         worker.keys(segment, h, grad_totals.s(segment.sequence, h),
                     grad_totals.z(segment.sequence, h), sums);
       }
@@ -528,6 +545,22 @@ void backward_in_two_sweeps(const Backward<Args>& shared) {
   backward_keys(shared, grad_totals);
 }
 
+/// Both sweeps of a causal segment and head, given dS and dZ of all after it, which move on.
+/// `after` is workspace.
+template <class Args>
+void sweep_segment(const Backward<Args>& shared, BackwardWorker<Args>& worker, std::int64_t i,
+                   std::int64_t h, const StateArray<typename Backward<Args>::A>& after,
+                   RunningState<typename Backward<Args>::A>& state) {
+  const Cut& cut = shared.plan.keys;
+  const Segment& segment = cut.segments[i];
+  const std::int64_t batch = cut.batch_of[i];
+  state.store(after.s(0, 0), after.z(0, 0));
+  worker.queries_causal(segment, h, i, shared.sums.at(batch, Side::query, h));
+  state.add(worker.keys_causal(segment, h, after.s(0, 0), after.z(0, 0),
+                               shared.sums.at(batch, Side::key, h),
+                               BackwardWorker<Args>::Gammas::recalled));
+}
+
 /// Heads [begin, end) of a causal sequence, side by side from segment to segment.
 template <class Args>
 void backward_causal_heads(const Backward<Args>& shared, BackwardWorker<Args>& worker,
@@ -540,15 +573,8 @@ void backward_causal_heads(const Backward<Args>& shared, BackwardWorker<Args>& w
   }
   const StateArray<A> after(1, shared.extents);
   for (std::int64_t i = cut.first[sequence + 1]; i-- > cut.first[sequence];) {
-    const Segment& segment = cut.segments[i];
-    const std::int64_t batch = cut.batch_of[i];
     for (std::int64_t h = begin; h < end; ++h) {
-      RunningState<A>& state = states[h - begin];
-      state.store(after.s(0, 0), after.z(0, 0));
-      worker.queries_causal(segment, h, i, shared.sums.at(batch, Side::query, h));
-      state.add(worker.keys_causal(segment, h, after.s(0, 0), after.z(0, 0),
-                                   shared.sums.at(batch, Side::key, h),
-                                   BackwardWorker<Args>::Gammas::recalled));
+      sweep_segment(shared, worker, i, h, after, states[h - begin]);
     }
   }
   for (std::int64_t h = begin; h < end; ++h) {
@@ -575,6 +601,82 @@ void backward_in_one_sweep(const Backward<Args>& shared) {
       });
 }
 
+/// What the two sweeps of a segment cost that is swept twice, of what it costs swept once: each
+/// routes both sides.
+inline constexpr double kBackwardQueriesCost = 0.62;
+inline constexpr double kBackwardKeysCost = 0.65;
+
+/// Whether there are threads for backward_causal_shared(), and each segment has a batch of its own:
+/// one task adds to a batch.
+template <class Args>
+bool can_share_sequences(const Backward<Args>& shared) {
+  const Plan& plan = shared.plan;
+  return shared.args.is_causal && plan.keys.num_batches() == plan.keys.num_segments() &&
+         can_share(plan.num_sequences() * shared.extents.num_heads,
+                   shared.args.executor.num_threads);
+}
+
+/// Several threads a causal sequence and head, as Shares has it. The same bits.
+template <class Args>
+void backward_causal_shared(const Backward<Args>& shared) {
+  using A = typename Backward<Args>::A;
+  const Cut& cut = shared.plan.keys;
+  const std::int64_t heads = shared.extents.num_heads;
+  const std::int64_t jobs = shared.plan.num_sequences() * heads;
+  const std::int64_t threads = shared.args.executor.num_threads / jobs;
+  std::vector<RunningState<A>> states;
+  std::vector<Shares> shares;
+  for (std::int64_t job = 0; job < jobs; ++job) {
+    const std::int64_t sequence = job / heads;
+    states.emplace_back(shared.extents)
+        .load(shared.upstream.grad_final_state, sequence, job % heads);
+    shares.push_back(make_shares(cut.first[sequence + 1] - cut.first[sequence], threads,
+                                 kBackwardQueriesCost, kBackwardKeysCost));
+  }
+  /// The segment that `count` others of the job's sequence come after.
+  const auto segment_of = [&](std::int64_t job, std::int64_t count) {
+    return cut.first[job / heads + 1] - 1 - count;
+  };
+  /// Calls task(worker, job, thread of the job) for all of them.
+  const auto run = [&](const auto& task) {
+    shared.args.executor.run(jobs * threads, [&](std::int64_t begin, std::int64_t end) {
+      BackwardWorker<Args> worker(shared);
+      for (std::int64_t i = begin; i < end; ++i) task(worker, i / threads, i % threads);
+    });
+  };
+  const auto sweep = [&](BackwardWorker<Args>& worker, std::int64_t job, std::int64_t first,
+                         std::int64_t last) {
+    const StateArray<A> after(1, shared.extents);
+    for (std::int64_t count = first; count < last; ++count) {
+      sweep_segment(shared, worker, segment_of(job, count), job % heads, after, states[job]);
+    }
+  };
+
+  run([&](BackwardWorker<Args>& worker, std::int64_t job, std::int64_t thread) {
+    const Shares& share = shares[job];
+    if (thread == 0) return sweep(worker, job, 0, share.front);
+    for (std::int64_t count = share.first(thread - 1); count < share.last(thread - 1); ++count) {
+      queries_of_segment(shared, worker, segment_of(job, count), job % heads);
+    }
+  });
+  for (std::int64_t job = 0; job < jobs; ++job) {
+    for (std::int64_t count = shares[job].front; count < shares[job].back; ++count) {
+      const std::int64_t i = segment_of(job, count), h = job % heads;
+      states[job].exchange(shared.grad_states.s(i, h), shared.grad_states.z(i, h));
+    }
+  }
+  run([&](BackwardWorker<Args>& worker, std::int64_t job, std::int64_t thread) {
+    const Shares& share = shares[job];
+    if (thread == 0) {
+      sweep(worker, job, share.back, share.end);
+      return states[job].store(shared.gradients.initial_state, job / heads, job % heads);
+    }
+    for (std::int64_t count = share.first(thread - 1); count < share.last(thread - 1); ++count) {
+      keys_of_causal_segment(shared, worker, segment_of(job, count), job % heads);
+    }
+  });
+}
+
 template <class Args>
 void run_backward(const Args& args,
                   const AttentionUpstream<typename Weighting<Args>::Element>& upstream,
@@ -582,6 +684,8 @@ void run_backward(const Args& args,
   const Backward<Args> shared(args, upstream, gradients);
   if (shared.in_one_sweep) {
     backward_in_one_sweep(shared);
+  } else if (can_share_sequences(shared)) {
+    backward_causal_shared(shared);
   } else {
     backward_in_two_sweeps(shared);
   }

@@ -14,12 +14,14 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "common/dropout.h"
 #include "common/plan.h"
 #include "cpu/layout.h"
+#include "cpu/shares.h"
 #include "cpu/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -225,6 +227,15 @@ void forward_bidirectional(const Forward<Args>& shared) {
             });
 }
 
+/// Outputs of one segment and head, given the state before it, which moves on.
+template <class Args>
+void sweep_segment(const Forward<Args>& shared, const StateArray<typename Forward<Args>::A>& before,
+                   ForwardWorker<Args>& worker, std::int64_t i, std::int64_t h,
+                   RunningState<typename Forward<Args>::A>& state) {
+  state.store(before.s(i, h), before.z(i, h));
+  state.add(worker.read_causal(shared.plan.keys.segments[i], h, before.s(i, h), before.z(i, h)));
+}
+
 /// Heads [begin, end) of one sequence, side by side from segment to segment.
 template <class Args>
 void forward_causal_heads(const Forward<Args>& shared,
@@ -239,9 +250,7 @@ void forward_causal_heads(const Forward<Args>& shared,
   }
   for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
     for (std::int64_t h = begin; h < end; ++h) {
-      RunningState<A>& state = states[h - begin];
-      state.store(before.s(i, h), before.z(i, h));
-      state.add(worker.read_causal(keys.segments[i], h, before.s(i, h), before.z(i, h)));
+      sweep_segment(shared, before, worker, i, h, states[h - begin]);
     }
   }
   for (std::int64_t h = begin; h < end; ++h) {
@@ -264,25 +273,68 @@ void forward_causal_sequential(const Forward<Args>& shared,
       });
 }
 
-/// Two passes, a task a segment: sums of all segments, a scan, then outputs. The same bits.
+/// A segment's sum costs this much of its whole pass: one of two sides routed, one of two products.
+inline constexpr double kForwardSumCost = 0.45;
+
+/// Several threads a sequence and head, as Shares has it. The same bits.
 template <class Args>
-void forward_causal_parallel(const Forward<Args>& shared,
-                             const StateArray<typename Forward<Args>::A>& before) {
+void forward_causal_shared(const Forward<Args>& shared,
+                           const StateArray<typename Forward<Args>::A>& before) {
   using A = typename Forward<Args>::A;
   const Cut& keys = shared.plan.keys;
-  write_segments(shared, kCausalTileTokens, before);
-  for_states<A>(shared.plan.num_sequences(), shared.extents, shared.args.executor,
-                [&](RunningState<A>& state, std::int64_t sequence, std::int64_t h) {
-                  state.load(shared.args.initial_state, sequence, h);
-                  for (std::int64_t i = keys.first[sequence]; i < keys.first[sequence + 1]; ++i) {
-                    state.exchange(before.s(i, h), before.z(i, h));
-                  }
-                  state.store(shared.outputs.final_state, sequence, h);
-                });
-  for_heads(shared, keys.num_segments(),
-            [&](ForwardWorker<Args>& worker, std::int64_t h, std::int64_t i) {
-              worker.read_causal(keys.segments[i], h, before.s(i, h), before.z(i, h));
-            });
+  const std::int64_t heads = shared.extents.num_heads;
+  const std::int64_t jobs = shared.plan.num_sequences() * heads;
+  const std::int64_t threads = shared.args.executor.num_threads / jobs;
+  std::vector<RunningState<A>> states;
+  std::vector<Shares> shares;
+  for (std::int64_t job = 0; job < jobs; ++job) {
+    const std::int64_t sequence = job / heads;
+    states.emplace_back(shared.extents).load(shared.args.initial_state, sequence, job % heads);
+    shares.push_back(make_shares(keys.first[sequence + 1] - keys.first[sequence], threads,
+                                 kForwardSumCost, 1.0));
+  }
+  /// Calls task(worker, job, thread of the job) for all of them.
+  const auto run = [&](const auto& task) {
+    shared.args.executor.run(jobs * threads, [&](std::int64_t begin, std::int64_t end) {
+      ForwardWorker<Args> worker(shared);
+      for (std::int64_t i = begin; i < end; ++i) task(worker, i / threads, i % threads);
+    });
+  };
+  const auto sweep = [&](ForwardWorker<Args>& worker, std::int64_t job, std::int64_t first,
+                         std::int64_t last) {
+    const std::int64_t start = keys.first[job / heads];
+    for (std::int64_t i = start + first; i < start + last; ++i) {
+      sweep_segment(shared, before, worker, i, job % heads, states[job]);
+    }
+  };
+
+  run([&](ForwardWorker<Args>& worker, std::int64_t job, std::int64_t thread) {
+    const Shares& share = shares[job];
+    if (thread == 0) return sweep(worker, job, 0, share.front);
+    const std::int64_t start = keys.first[job / heads], h = job % heads;
+    for (std::int64_t i = start + share.first(thread - 1); i < start + share.last(thread - 1);
+         ++i) {
+      worker.write(keys.segments[i], h, kCausalTileTokens).store(before.s(i, h), before.z(i, h));
+    }
+  });
+  for (std::int64_t job = 0; job < jobs; ++job) {
+    const std::int64_t start = keys.first[job / heads], h = job % heads;
+    for (std::int64_t i = start + shares[job].front; i < start + shares[job].back; ++i) {
+      states[job].exchange(before.s(i, h), before.z(i, h));
+    }
+  }
+  run([&](ForwardWorker<Args>& worker, std::int64_t job, std::int64_t thread) {
+    const Shares& share = shares[job];
+    const std::int64_t start = keys.first[job / heads], h = job % heads;
+    if (thread == 0) {
+      sweep(worker, job, share.back, share.end);
+      return states[job].store(shared.outputs.final_state, job / heads, h);
+    }
+    for (std::int64_t i = start + share.first(thread - 1); i < start + share.last(thread - 1);
+         ++i) {
+      worker.read_causal(keys.segments[i], h, before.s(i, h), before.z(i, h));
+    }
+  });
 }
 
 template <class Args>
@@ -291,11 +343,11 @@ void run_forward(const Args& args,
   const Forward<Args> shared(args, outputs);
   if (!args.is_causal) return forward_bidirectional(shared);
   const StateArray<typename Forward<Args>::A> before = saved_states(shared);
-  const std::int64_t tasks = shared.plan.num_sequences() * shared.extents.num_heads;
-  if (tasks >= args.executor.num_threads) {
-    forward_causal_sequential(shared, before);
+  const std::int64_t jobs = shared.plan.num_sequences() * shared.extents.num_heads;
+  if (can_share(jobs, args.executor.num_threads)) {
+    forward_causal_shared(shared, before);
   } else {
-    forward_causal_parallel(shared, before);
+    forward_causal_sequential(shared, before);
   }
 }
 
