@@ -21,9 +21,12 @@ namespace {
 constexpr SourceLimits kWikitextLimits{
     .entries = 10'000, .file_bytes = 2'000'000'000, .total_bytes = 4'000'000'000};
 /// The release has images of other tasks beside it, in millions of files; the training rows have
-/// 0.7 GB.
+/// 0.64 GB.
 constexpr SourceLimits kLraLimits{
     .entries = 20'000'000, .file_bytes = 4'000'000'000, .total_bytes = 200'000'000'000};
+
+constexpr std::string_view kListOpsStart = "basic_";
+constexpr std::string_view kListOpsEnding = ".tsv";
 
 /// Checks what is copied, and counts its rows.
 class Check {
@@ -157,12 +160,11 @@ std::vector<ConvertedFile> convert_wikitext(Dataset dataset, const ConvertOption
 std::vector<ConvertedFile> convert_lra(const ConvertOptions& options, const Watch& watch) {
   const SplitSource source{
       .split_of = [](const std::string& name) -> std::optional<std::string> {
-        constexpr std::string_view kStart = "basic_";
-        constexpr std::string_view kEnding = ".tsv";
         std::string_view file = file_name(name);
-        if (!file.starts_with(kStart) || !file.ends_with(kEnding)) return std::nullopt;
-        file.remove_prefix(kStart.size());
-        file.remove_suffix(kEnding.size());
+        if (!file.starts_with(kListOpsStart) || !file.ends_with(kListOpsEnding))
+          return std::nullopt;
+        file.remove_prefix(kListOpsStart.size());
+        file.remove_suffix(kListOpsEnding.size());
         return std::string(file);
       },
       .make_check = [](const std::string& place) { return std::make_unique<ListOpsCheck>(place); },

@@ -17,6 +17,7 @@ namespace gma::app {
 namespace {
 
 constexpr std::size_t kBlock = 1U << 20;
+constexpr std::size_t kDigits = 64;  ///< of a digest, in hexadecimal
 
 struct FreeDigest {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
@@ -48,7 +49,6 @@ std::string sha256_of(const std::filesystem::path& path, const Watch& watch) {
 }  // namespace
 
 void check_sha256_option(const std::string& sha256) {
-  constexpr std::size_t kDigits = 64;
   if (sha256.size() == kDigits &&
       std::ranges::all_of(sha256, [](unsigned char c) { return std::isxdigit(c) != 0; })) {
     return;
