@@ -66,6 +66,7 @@ void check_plausible(const ModelConfig& config,
     return rows > numel || columns > numel || rows > numel / std::max<std::int64_t>(columns, 1);
   };
   const std::int64_t hidden = config.mixer_config.hidden_size;
+  const std::int64_t head_size = hidden / std::max<std::int64_t>(config.mixer_config.num_heads, 1);
   // Weights of every position.
   const std::int64_t length_size =
       std::max(config.learned_positions ? hidden : 1,
@@ -74,7 +75,7 @@ void check_plausible(const ModelConfig& config,
       exceeds(config.mlp_size, hidden) || exceeds(config.max_length, length_size) ||
       exceeds(config.num_classes, hidden) || exceeds(config.mixer_config.num_components, 1) ||
       exceeds(config.mixer_config.short_conv_width, 1) ||
-      (config.mixer == "performer" && exceeds(config.mixer_config.num_features, 1))) {
+      (config.mixer == "performer" && exceeds(config.mixer_config.num_features, head_size))) {
     throw InvalidArgument("the model config describes a larger model than the file holds");
   }
 }
