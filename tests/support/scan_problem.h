@@ -3,6 +3,7 @@
 // A call of the selective scan with its data, and all that forward and backward make of it.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,8 +28,8 @@ struct ScanCase {
   bool has_state = true;  ///< an initial state, and a gradient of the final one
 
   std::string name() const {
-    return "B" + std::to_string(batch) + " T" + std::to_string(tokens) + " E" +
-           std::to_string(channels) + " S" + std::to_string(states) + (has_state ? " state" : "");
+    return fmt::format("B{} T{} E{} S{}{}", batch, tokens, channels, states,
+                       has_state ? " state" : "");
   }
 };
 
