@@ -83,7 +83,8 @@ TEST(Benchmarks, HaveTheSamePresets) {
 }
 
 ProfileSeries series_of(double exponent, double constant, const ProfileBudget& budget) {
-  ProfileSeries series{.first = {.mixer = "softmax"}};
+  ProfileSeries series;
+  series.first.mixer = "softmax";
   run_series(series, {512, 1024, 2048, 4096, 8192}, budget, [&](const ProfileCase& one) {
     const double cost = constant * std::pow(static_cast<double>(one.tokens), exponent);
     return ProfileOutcome{Measurement{cost, cost, 10 * cost, 1}, {}};
