@@ -122,7 +122,7 @@ std::vector<ProfileSeries> series_of(const ProfileCommand& command) {
     for (const std::string& mixer : command.mixers) {
       for (const std::int64_t components : command.components) {
         if (mixer != "gma" && components != command.components.front()) continue;
-        ProfileSeries series{.first = command.one, .points = {}, .stopped = {}};
+        ProfileSeries series{.first = command.one};
         series.first.mixer = mixer;
         series.first.pass = pass;
         series.first.components = components;

@@ -4,12 +4,12 @@
 // the state alone, so that whoever is not the first must have the sums of the segments before, and
 // taking them is work that one thread alone would not have. As much as possible is left out of it:
 //
-//   while one thread sweeps segments [0, front), to whose state nothing is missing, the others take the
-//   sums of [front, back), in equal chunks; a scan joins these;
-//   then the others finish their chunks, and the first sweeps [back, end).
+//   while one thread sweeps segments [0, front), to whose state nothing is missing, the others take
+//   the sums of [front, back), in equal chunks; a scan joins these; then the others finish their
+//   chunks, and the first sweeps [back, end).
 //
-// Backward counts segments from the end. Which thread takes what has no say in the bits: sums are of
-// whole segments, and joined in their order.
+// Backward counts segments from the end. Which thread takes what has no say in the bits: sums are
+// of whole segments, and joined in their order.
 #pragma once
 
 #include <algorithm>

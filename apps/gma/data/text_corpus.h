@@ -61,7 +61,7 @@ struct TextCorpusOptions {
   std::vector<std::string> data;
   std::vector<std::string> valid_data;  ///< if empty, valid_fraction of `data` is held out
   double valid_fraction = 0.05;
-  std::vector<std::string> test_data;  ///< may be empty
+  std::vector<std::string> test_data = {};
   TokenizerOptions tokenizer;
 };
 

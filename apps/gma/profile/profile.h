@@ -20,8 +20,8 @@ struct ProfileSeries {
     std::int64_t tokens = 0;
     Measurement measurement;
   };
-  std::vector<Point> points;
-  std::string stopped;  ///< why it ends before the longest length; empty if it does not
+  std::vector<Point> points = {};
+  std::string stopped = {};  ///< why it ends before the longest length; empty if it does not
 
   std::string name() const;
   /// Exponent of the length in time or memory: least squares in logarithms over the longer half of
