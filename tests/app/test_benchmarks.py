@@ -119,7 +119,7 @@ def test_data_that_is_not_there_is_named_with_the_command_that_makes_it(tmp_path
     message = gma_fails(2, "train", "listops", "--data", tmp_path, *QUICK)
     assert message == (f"--data {tmp_path}: expected basic_train.tsv in it; "
                        f"`gma data listops --out {tmp_path}` makes it")
-    assert "small, nano, paper" in gma_fails(
+    assert "{small,nano,paper}" in gma_fails(
         2, "train", "listops", "--data", tmp_path, "--preset=large")
 
 
