@@ -80,7 +80,7 @@ TEST(SentencePiece, RefusesWhatIsNoModel) {
                  "not a SentencePiece model");
   const std::string model = train_sentencepiece({sample_text()}, 400)->model();
   EXPECT_THROW(load_tokenizer("sentencepiece", model.substr(0, model.size() / 2)), InvalidArgument);
-  EXPECT_REFUSED(load_tokenizer("words", ""), InvalidArgument, "'words'");
+  EXPECT_REFUSED(load_tokenizer("letters", ""), InvalidArgument, "'letters'");
 }
 
 TEST(SentencePiece, RefusesVocabulariesThatCannotBe) {
@@ -102,7 +102,7 @@ TEST(Words, AreLosslessOnWikiText) {
   // Line end, <unk>, =, quick, and six words that come once.
   EXPECT_EQ(tokenizer->vocab_size(), 10);
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
-  EXPECT_EQ(tokenizer->encode(text).size(), 16U);
+  EXPECT_EQ(tokenizer->encode(text).size(), 15U);
 }
 
 TEST(Words, ThatAreNotKnownBecomeUnk) {
