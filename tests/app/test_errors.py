@@ -25,7 +25,7 @@ def rubbish(tmp_path: Path) -> Path:
     ("args", "message"),
     [
         ((), "no verb given"),
-        (("train",), "expected lm or classify"),
+        (("train",), "expected one of lm, classify, listops, text, wikitext"),
         (("paint",), "paint"),
         (("train", "lm"), "--data is required"),
         (("train", "lm", "--data", "TEXT", "--no-such-flag"), "--no-such-flag"),

@@ -144,7 +144,7 @@ def test_baselines_learn_text_and_generate(
     gma_ok("train", "lm", "--data", text_file, "--out", run, *WITHOUT_MIXER, "--mixer", mixer, *options)
     losses = [record["loss"] for record in log_records(run, "train")]
     assert losses[-1] < 0.8 * losses[0]
-    config = json.loads(json.loads(gma_ok("info", run, "--json"))["metadata"]["model_config"])
+    config = json.loads(gma_ok("info", run, "--json"))["checkpoint"]["model_config"]
     assert config["mixer"] == mixer
     assert gma_ok("generate", run, "--prompt=line ", "--max-tokens=40", "--temperature=0")
 
