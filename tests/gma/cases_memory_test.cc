@@ -167,8 +167,9 @@ TEST_P(Determinism, C26_AnyNumberOfThreadsGivesTheSameBits) {
     using T = decltype(zero);
     for (const bool is_causal : {false, true}) {
       // Segments of their own in every schedule: none, one, short ones, some, many.
-      for (const std::int64_t tokens : {0, 1, 40, 700, 5'000, 20'000}) {
+      for (const std::int64_t tokens : {0, 1, 40, 700, 5'000, 12'000}) {
         for (const std::int64_t heads : {1, 6}) {
+          if (heads > 1 && tokens > 5'000) continue;  // Heads enough for all threads: nothing new.
           const Problem<T> problem = make_problem<T>({.batch = heads == 1 ? 1 : 3,
                                                       .queries = tokens,
                                                       .keys = tokens,
@@ -180,7 +181,7 @@ TEST_P(Determinism, C26_AnyNumberOfThreadsGivesTheSameBits) {
                                                       .is_causal = is_causal,
                                                       .has_state = true});
           const Results<T> serial = solve(problem, backend(), serial_executor());
-          for (const int count : {1, 2, 3, 7, 16}) {
+          for (const int count : {1, 2, 3, 16}) {
             SCOPED_TRACE(count);
             expect_same_bits(solve(problem, backend(), threads(count)), serial);
           }
