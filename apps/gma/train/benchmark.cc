@@ -53,7 +53,7 @@ valid-tokens = 0
 valid-fraction = 0.1
 )"};
 
-constexpr Preset kListOpsSmall{"small", "25 minutes on two cores: 0.2 M parameters",
+constexpr Preset kListOpsSmall{"small", "25 minutes on two cores with gma: 0.2 M parameters",
                                R"(
 hidden-size = 64
 layers = 4
@@ -62,13 +62,13 @@ components = 32
 parameters = 210000
 context = 2000
 batch-size = 32
-steps = 1500
+steps = 1100
 lr = 2e-3
 warmup = 100
 valid-every = 150
 valid-tokens = 0
 )"};
-constexpr Preset kTextSmall{"small", "25 minutes on two cores: 0.1 M parameters",
+constexpr Preset kTextSmall{"small", "25 minutes on two cores with gma: 0.1 M parameters",
                             R"(
 hidden-size = 64
 layers = 2
@@ -78,7 +78,7 @@ parameters = 120000
 context = 4000
 dropout = 0.1
 batch-size = 32
-steps = 1000
+steps = 1600
 lr = 2e-3
 warmup = 100
 valid-every = 100
@@ -136,7 +136,7 @@ warmup = 2000
 valid-every = 2000
 valid-tokens = 0
 )"};
-constexpr Preset kWikitextSmall{"small", "25 minutes on two cores: 4,096 pieces, 3 M parameters",
+constexpr Preset kWikitextSmall{"small", "25 minutes on two cores with gma: 4,096 pieces, 3 M parameters",
                                 R"(
 tokenizer = "sentencepiece"
 vocab-size = 4096
@@ -148,7 +148,7 @@ parameters = 3100000
 context = 512
 dropout = 0.1
 batch-size = 8
-steps = 1200
+steps = 1000
 lr = 2e-3
 warmup = 100
 valid-every = 200
