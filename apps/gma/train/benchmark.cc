@@ -136,7 +136,8 @@ warmup = 2000
 valid-every = 2000
 valid-tokens = 0
 )"};
-constexpr Preset kWikitextSmall{"small", "25 minutes on two cores with gma: 4,096 pieces, 3 M parameters",
+constexpr Preset kWikitextSmall{"small",
+                                "25 minutes on two cores with gma: 4,096 pieces, 3 M parameters",
                                 R"(
 tokenizer = "sentencepiece"
 vocab-size = 4096
