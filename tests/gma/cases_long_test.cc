@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "cases.h"
@@ -98,6 +99,9 @@ TEST_P(LongCases, ErrorOfEveryResultDoesNotGrowWithTheSequence) {
             SCOPED_TRACE(testing::Message()
                          << name << " of " << n << (is_causal ? ", causal" : ""));
             EXPECT_LE(error, 4e-6);
+            RecordProperty(
+                std::string(name) + "_" + std::to_string(n) + (is_causal ? "_causal" : ""),
+                testing::PrintToString(error));
           });
     }
   }

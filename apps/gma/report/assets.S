@@ -9,6 +9,12 @@ gma_plotly_js_begin:
     .incbin GMA_PLOTLY_JS
 gma_plotly_js_end:
 
+    .global gma_page_css_begin
+    .global gma_page_css_end
+gma_page_css_begin:
+    .incbin GMA_PAGE_CSS
+gma_page_css_end:
+
     .global gma_runs_page_begin
     .global gma_runs_page_end
 gma_runs_page_begin:

@@ -7,6 +7,8 @@
 extern "C" {
 extern const char gma_plotly_js_begin[];
 extern const char gma_plotly_js_end[];
+extern const char gma_page_css_begin[];
+extern const char gma_page_css_end[];
 extern const char gma_runs_page_begin[];
 extern const char gma_runs_page_end[];
 extern const char gma_profile_page_begin[];
@@ -44,7 +46,8 @@ std::string_view profile_template() { return {gma_profile_page_begin, gma_profil
 std::string make_page(std::string_view page, nlohmann::ordered_json data) {
   data["version"] = version();
   std::string text(page);
-  // The library first: the data may hold anything, its mark included.
+  replace(text, "/*STYLE*/", {gma_page_css_begin, gma_page_css_end});
+  // The data last: it may hold anything, the marks included.
   replace(text, "/*PLOTLY*/", {gma_plotly_js_begin, gma_plotly_js_end});
   replace(text, "/*DATA*/", script_json(data));
   return text;
