@@ -25,8 +25,10 @@ endif()
 
 # Warnings are errors in our own code; libraries' headers come in as SYSTEM.
 function(gma_target target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow=local -Wconversion
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion
                                            -Wno-sign-conversion -Werror)
   # g++ 12 sees an overflow inside fmt's own fill_t where there is none.
-  target_compile_options(${target} PRIVATE -Wno-stringop-overflow)
+  target_compile_options(${target} PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wno-stringop-overflow>
+    $<$<CXX_COMPILER_ID:Clang>:-Wshadow>)
 endfunction()

@@ -67,11 +67,11 @@ ordered_json checkpoint_info(const std::string& path) {
 }
 
 /// One "name value" line a leaf.
-void print(const ordered_json& json, const std::string& prefix = {}) {
+void print_lines(const ordered_json& json, const std::string& prefix = {}) {
   for (const auto& [key, value] : json.items()) {
     const std::string name = prefix.empty() ? key : prefix + "." + key;
     if (value.is_object() && !value.contains("dtype")) {
-      print(value, name);
+      print_lines(value, name);
     } else if (value.is_object()) {
       fmt::print("{:<56} {} {}\n", name, value.at("dtype").get<std::string>(),
                  value.at("shape").dump());
@@ -87,7 +87,7 @@ void run(const InfoCommand& command) {
   if (command.json) {
     fmt::print("{}\n", info.dump());
   } else {
-    print(info);
+    print_lines(info);
   }
 }
 
