@@ -234,7 +234,7 @@ def step_figure(kernels: Path) -> list[Figure]:
         if entry["run_type"] == "iteration":
             times.setdefault(entry["run_name"], []).append(entry["real_time"])
     timing = {name: Timing(min(t), sorted(t)[len(t) // 2], max(t)) for name, t in times.items()}
-    step = timing["step/real_time"]
+    step = timing["step/heads:8/real_time"]
     return [ratio("decoding step, B=1: time to read its data over its time", 0.5,
                   timing["step_data/real_time"], step, detail=f"{step.best / 1e3:.1f} us a step")]
 
