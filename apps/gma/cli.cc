@@ -85,27 +85,6 @@ class ConfigText {
   std::map<std::string, std::size_t> lines_;
 };
 
-/// Gives an option the value that a config file has for it, unless it has been given one.
-void apply(CLI::App& command, const CLI::ConfigItem& item) {
-  if (item.name == "++") throw InvalidArgument("expected lines of name = value, got a section");
-  CLI::Option* option = command.get_option_no_throw("--" + item.name);
-  if (option == nullptr && command.get_option_no_throw(item.name) != nullptr) {
-    throw InvalidArgument("belongs on the command line");
-  }
-  if (!item.parents.empty() || option == nullptr || !option->get_configurable()) {
-    throw InvalidArgument("unknown option");
-  }
-  if (!option->empty()) return;
-  if (option->get_expected_min() == 0) {  // a flag: the file gives its value
-    option->add_result(CLI::ConfigTOML().to_flag(item));
-  } else if (item.inputs.size() > 1 && option->get_items_expected_max() == 1) {
-    throw InvalidArgument(fmt::format("expected one value, got {}", item.inputs.size()));
-  } else {
-    option->add_result(item.inputs);
-  }
-  option->run_callback();
-}
-
 std::string program = "gma";
 
 /// As a shell wants it: in single quotes, unless every character is plain.
@@ -141,6 +120,26 @@ void apply_config_file(CLI::App& command) {
   apply_config_text(command, path, read_text_file(path).text);
 }
 
+void apply_config_item(CLI::App& command, const CLI::ConfigItem& item) {
+  if (item.name == "++") throw InvalidArgument("expected lines of name = value, got a section");
+  CLI::Option* option = command.get_option_no_throw("--" + item.name);
+  if (option == nullptr && command.get_option_no_throw(item.name) != nullptr) {
+    throw InvalidArgument("belongs on the command line");
+  }
+  if (!item.parents.empty() || option == nullptr || !option->get_configurable()) {
+    throw InvalidArgument("unknown option");
+  }
+  if (!option->empty()) return;
+  if (option->get_expected_min() == 0) {  // a flag: the file gives its value
+    option->add_result(CLI::ConfigTOML().to_flag(item));
+  } else if (item.inputs.size() > 1 && option->get_items_expected_max() == 1) {
+    throw InvalidArgument(fmt::format("expected one value, got {}", item.inputs.size()));
+  } else {
+    option->add_result(item.inputs);
+  }
+  option->run_callback();
+}
+
 void apply_config_text(CLI::App& command, const std::string& name, const std::string& content) {
   const ConfigText file(name, content);
   std::istringstream text(file.text());
@@ -149,7 +148,7 @@ void apply_config_text(CLI::App& command, const std::string& name, const std::st
     try {
       const bool is_first = known.insert(item.fullname()).second;
       if (!is_first) throw InvalidArgument("is given twice");
-      apply(command, item);
+      apply_config_item(command, item);
     } catch (const std::exception& error) {
       throw InvalidArgument(
           fmt::format("{}: '{}': {}", file.place_of(item.name), item.fullname(), error.what()));

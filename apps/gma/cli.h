@@ -33,6 +33,8 @@ void add_config_option(CLI::App& command);
 void apply_config_file(CLI::App& command);
 /// The same with the content of such a file, which errors call `name`.
 void apply_config_text(CLI::App& command, const std::string& name, const std::string& content);
+/// The same with one `name = value`; throws InvalidArgument or an error of CLI11.
+void apply_config_item(CLI::App& command, const CLI::ConfigItem& item);
 
 /// Refuses numbers outside `range`, NaN among them.
 CLI::Validator in_range(const Range& range);

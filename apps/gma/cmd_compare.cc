@@ -7,13 +7,13 @@
 
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "child_process.h"
 #include "cli.h"
 #include "compare/comparison.h"
+#include "compare/variants.h"
 #include "data/output_file.h"
 #include "gma/error.h"
 #include "infer/saved_model.h"
@@ -31,6 +31,7 @@ struct CompareCommand {
   std::string task;
   std::string data;
   std::vector<std::string> mixers;
+  std::string variants_file;
   std::string preset = kDefaultPreset;
   std::int64_t seeds = 1;
   std::string out;
@@ -39,17 +40,18 @@ struct CompareCommand {
 
 /// One run of the comparison.
 struct Entry {
-  std::string mixer;
+  Variant variant;
   std::int64_t seed = 0;
   fs::path folder;
 };
 
-/// Seeds outside, mixers inside: a comparison that is broken off has seen every mixer as often.
-std::vector<Entry> entries_of(const CompareCommand& command) {
+/// Seeds outside, variants inside: a comparison that is broken off has seen every one as often.
+std::vector<Entry> entries_of(const CompareCommand& command, const std::vector<Variant>& variants) {
   std::vector<Entry> entries;
   for (std::int64_t seed = 1; seed <= command.seeds; ++seed) {
-    for (const std::string& mixer : command.mixers) {
-      entries.push_back({mixer, seed, fs::path(command.out) / fmt::format("{}-{}", mixer, seed)});
+    for (const Variant& variant : variants) {
+      entries.push_back(
+          {variant, seed, fs::path(command.out) / fmt::format("{}-{}", variant.name, seed)});
     }
   }
   return entries;
@@ -62,18 +64,22 @@ std::vector<std::string> train_arguments(const CompareCommand& command, const En
     return words;
   }
   words.insert(words.end(),
-               {"--data", command.data, "--preset", command.preset, "--mixer", entry.mixer,
-                "--seed", std::to_string(entry.seed), "--out", entry.folder.string()});
-  words.insert(words.end(), command.train_options.begin(), command.train_options.end());
+               {"--data", command.data, "--preset", command.preset, "--seed",
+                std::to_string(entry.seed), "--out", entry.folder.string()});
+  // The last one of an option holds: what tells variants apart wins over what they share.
+  for (const auto& options : {command.train_options, entry.variant.options}) {
+    words.insert(words.end(), options.begin(), options.end());
+  }
   return words;
 }
 
 /// All runs that have begun.
-std::vector<RunRecords> read_runs(const std::vector<Entry>& entries) {
-  std::vector<RunRecords> runs;
+std::vector<ComparedRun> read_runs(const std::vector<Entry>& entries) {
+  std::vector<ComparedRun> runs;
   for (const Entry& entry : entries) {
     if (fs::exists(entry.folder / "log.jsonl")) {
-      runs.push_back(read_run(entry.folder, entry.folder.filename().string()));
+      runs.push_back(
+          {entry.variant.name, read_run(entry.folder, entry.folder.filename().string())});
     }
   }
   return runs;
@@ -81,7 +87,9 @@ std::vector<RunRecords> read_runs(const std::vector<Entry>& entries) {
 
 /// Writes table, numbers and page of what there is so far.
 std::string write_results(const CompareCommand& command, const std::vector<Entry>& entries) {
-  const std::vector<RunRecords> runs = read_runs(entries);
+  const std::vector<ComparedRun> runs = read_runs(entries);
+  std::vector<RunRecords> records;
+  for (const ComparedRun& run : runs) records.push_back(run.records);
   const std::vector<ComparisonRow> rows = compare(runs);
   const nlohmann::ordered_json baselines = baselines_of(runs);
   const std::string table = comparison_markdown(rows, baselines);
@@ -89,11 +97,25 @@ std::string write_results(const CompareCommand& command, const std::vector<Entry
   const fs::path out = command.out;
   write_whole_file(out / "compare.md", fmt::format("# {}\n\n{}", title, table));
   write_whole_file(out / "compare.json", comparison_json(rows, baselines).dump(1) + "\n");
-  write_whole_file(out / "compare.html", runs_page(title, runs));
+  write_whole_file(out / "compare.html", runs_page(title, records));
   return table;
 }
 
-void check(const CompareCommand& command) {
+/// Refuses now, with the reason, what would fail after hours: linformer in a language model.
+void check_mixer(const Variant& variant, Task task) {
+  if (variant.mixer.empty()) return;
+  gma_torch::nn::MixerConfig config;
+  config.is_causal = task == Task::lm;
+  config.max_length = 1;
+  try {
+    gma_torch::nn::make_mixer(variant.mixer, config);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("mixer {}: {}", variant.mixer, error.what()));
+  }
+}
+
+/// The variants that the options ask for; throws InvalidArgument if an option is missing or wrong.
+std::vector<Variant> checked_variants(const CompareCommand& command) {
   require_option(*command.app, "--task");
   require_option(*command.app, "--data");
   const Benchmark& task = benchmark(command.task);
@@ -101,36 +123,27 @@ void check(const CompareCommand& command) {
   TrainConfig config;
   config.data = {command.data};
   locate_data(task, config);
-  std::set<std::string> seen;
-  for (const std::string& mixer : command.mixers) {
-    if (!seen.insert(mixer).second) {
-      throw InvalidArgument(fmt::format("--mixers: '{}' is given twice", mixer));
-    }
-    // Refused now, with the reason, rather than after hours: linformer in a language model.
-    gma_torch::nn::MixerConfig mixer_config;
-    mixer_config.is_causal = task.task == Task::lm;
-    mixer_config.max_length = 1;
-    try {
-      gma_torch::nn::make_mixer(mixer, mixer_config);
-    } catch (const InvalidArgument& error) {
-      throw InvalidArgument(fmt::format("--mixers {}: {}", mixer, error.what()));
-    }
-  }
+  const std::vector<Variant> variants = command.variants_file.empty()
+                                            ? variants_of_mixers(command.mixers)
+                                            : read_variants(command.variants_file, command.task);
+  for (const Variant& variant : variants) check_mixer(variant, task.task);
+  return variants;
 }
 
 void run(CompareCommand& command) {
   apply_config_file(*command.app);
-  check(command);
+  const std::vector<Variant> variants = checked_variants(command);
   if (command.out.empty()) {
     command.out = fmt::format("runs/compare-{}-{}", command.task, command.preset);
   }
   const OutputFolder folder(command.out);
-  const std::vector<Entry> entries = entries_of(command);
+  const std::vector<Entry> entries = entries_of(command, variants);
   std::vector<std::string> failed;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
     if (RunLog::final_record(entry.folder / "log.jsonl")) continue;
-    fmt::print("\n== Run {} of {}: {}, seed {}\n", i + 1, entries.size(), entry.mixer, entry.seed);
+    fmt::print("\n== Run {} of {}: {}, seed {}\n", i + 1, entries.size(), entry.variant.name,
+               entry.seed);
     const int code = run_self(train_arguments(command, entry));
     if (code == kInterruptedCode) {
       write_results(command, entries);
@@ -153,7 +166,7 @@ void run(CompareCommand& command) {
 void add_compare_command(CLI::App& root) {
   auto command = std::make_shared<CompareCommand>();
   CLI::App* app = command->app = root.add_subcommand(
-      "compare", "Train several mixers on a benchmark, one after the other, and make a table");
+      "compare", "Train mixers or variants on a benchmark, one after the other, and make a table");
   std::vector<std::string> tasks, presets;
   for (const Benchmark& task : benchmarks()) tasks.emplace_back(task.name);
   app->add_option("--task", command->task, "Benchmark")
@@ -166,11 +179,15 @@ void add_compare_command(CLI::App& root) {
       ->check(CLI::IsMember(gma_torch::nn::mixer_names()))
       ->type_name("NAMES")
       ->capture_default_str();
+  app->add_option("--variants", command->variants_file,
+                  "File of [sections] with options of gma train, each a row of the table")
+      ->excludes("--mixers")
+      ->type_name("FILE");
   app->add_option("--preset", command->preset, "Size of the task; see gma train TASK --help")
       ->type_name("NAME")
       ->capture_default_str();
   add_number(*app, "--seeds", command->seeds, {.min = 1, .max = 1000},
-             "Runs of each mixer, with seeds from 1");
+             "Runs of each mixer or variant, with seeds from 1");
   app->add_option("--out", command->out, "Folder for runs and results [runs/compare-TASK-PRESET]")
       ->type_name("DIR");
   app->add_option("options", command->train_options,

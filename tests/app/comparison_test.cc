@@ -19,17 +19,18 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-RunRecords ended_run(const std::string& mixer, double accuracy) {
-  return {.name = mixer,
-          .options = {{"mixer", mixer}},
-          .parameters = 1000,
-          .train = {},
-          .valid = {},
-          .conclusion = {{"loss", 1.5},
-                         {"test", {{"accuracy", accuracy}}},
-                         {"tokens_per_second", 100.0},
-                         {"peak_memory_bytes", 2e6},
-                         {"seconds", 30.0}}};
+ComparedRun ended_run(const std::string& variant, double accuracy) {
+  return {variant,
+          {.name = variant + "-1",
+           .options = {{"mixer", "gma"}},
+           .parameters = 1000,
+           .train = {},
+           .valid = {},
+           .conclusion = {{"loss", 1.5},
+                          {"test", {{"accuracy", accuracy}}},
+                          {"tokens_per_second", 100.0},
+                          {"peak_memory_bytes", 2e6},
+                          {"seconds", 30.0}}}};
 }
 
 TEST(Spread, IsMeanAndSampleDeviation) {
@@ -41,13 +42,13 @@ TEST(Spread, IsMeanAndSampleDeviation) {
   EXPECT_EQ(spread.text(1), "3.0 +- 2.6 (3)");
 }
 
-TEST(Comparison, GathersSeedsByMixerAndCountsWhatDidNotEnd) {
-  RunRecords broken = ended_run("softmax", 0);
-  broken.conclusion = nullptr;
+TEST(Comparison, GathersSeedsByVariantAndCountsWhatDidNotEnd) {
+  ComparedRun broken = ended_run("softmax", 0);
+  broken.records.conclusion = nullptr;
   const auto rows =
       compare({ended_run("softmax", 0.5), ended_run("gma", 0.75), ended_run("gma", 0.25), broken});
   ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(rows[0].mixer, "softmax");
+  EXPECT_EQ(rows[0].variant, "softmax");
   EXPECT_EQ(rows[0].failed, 1);
   EXPECT_EQ(rows[0].accuracy.count, 1);
   EXPECT_DOUBLE_EQ(rows[1].accuracy.mean, 0.5);

@@ -155,7 +155,7 @@ def test_a_comparison_makes_table_numbers_and_page(listops: Path, tmp_path: Path
     assert "| gma | " in table and "| softmax | " in table and "(2)" in table
     assert "| no model: root operator | " in table
     numbers = json.loads((out / "compare.json").read_text())
-    assert [row["mixer"] for row in numbers["rows"]] == ["gma", "softmax"]
+    assert [row["variant"] for row in numbers["rows"]] == ["gma", "softmax"]
     accuracies = [final(out / f"gma-{seed}")["test"]["accuracy"] for seed in (1, 2)]
     assert numbers["rows"][0]["test_accuracy"]["mean"] == pytest.approx(sum(accuracies) / 2)
     page = Scripts((out / "compare.html").read_text())
@@ -190,6 +190,39 @@ def test_an_interrupted_comparison_goes_on(listops: Path, tmp_path: Path) -> Non
     os.kill(process.pid, signal.SIGTERM)
     said, _ = process.communicate(timeout=120)
     assert f"Resuming at step {step}" in said
+
+
+def test_variants_are_any_options(listops: Path, tmp_path: Path) -> None:
+    variants = tmp_path / "variants.toml"
+    variants.write_text('[k=4]\ncomponents = 4  # few\n\n[spherical]\nmixer = "gma"\n'
+                        'covariance-type = "spherical"\nuse-short-conv = false\n')
+    out = tmp_path / "comparison"
+    gma_ok("compare", "--task=listops", "--data", listops, "--variants", variants,
+           "--preset=nano", "--out", out, "--", *QUICK[1:])
+    assert "| k=4 | " in (out / "compare.md").read_text()
+    options = [log_records(out / name, "config")[0]["options"] for name in ("k=4-1", "spherical-1")]
+    assert options[0]["components"] == 4 and options[0]["covariance-type"] == "diag"
+    assert options[1]["covariance-type"] == "spherical" and not options[1]["use-short-conv"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("components = 4\n", "expected options in [sections]"),
+     ("[a]\n[b]\n[a]\n", "'a': is there twice"),
+     ("[../a]\n", "letters, digits"),
+     ("[a]\ncomponent = 4\n", "'a.component': unknown option"),
+     ("[a]\ncomponents = 0\n", "'a.components': "),
+     ("[a]\nseed = 2\n", "gma compare gives this option itself"),
+     ("[a]\nmixer = lstm\n", "'a.mixer': "),
+     ("# nothing\n", "expected [sections], got none")])
+def test_a_wrong_variant_is_refused_at_once(listops: Path, tmp_path: Path, text: str,
+                                            says: str) -> None:
+    variants = tmp_path / "variants.toml"
+    variants.write_text(text)
+    said = gma_fails(2, "compare", "--task=listops", "--data", listops, "--variants", variants,
+                     "--out", tmp_path / "out")
+    assert says in said and str(variants) in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_compare_refuses_what_cannot_be_compared(listops: Path, tmp_path: Path) -> None:

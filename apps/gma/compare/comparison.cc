@@ -23,7 +23,7 @@ void collect(const RunRecords& run, const char* name, std::vector<double>& value
   if (value != test->end() && value->is_number()) values.push_back(value->get<double>());
 }
 
-/// The values of one mixer's runs.
+/// The values of one variant's runs.
 struct Collected {
   std::int64_t parameters = 0;
   std::vector<double> accuracy, word_perplexity, bits_per_byte, valid_loss, tokens_per_second;
@@ -77,18 +77,17 @@ std::string Spread::text(int digits) const {
   return fmt::format("{:.{}f} +- {:.{}f} ({})", mean, digits, deviation, digits, count);
 }
 
-std::vector<ComparisonRow> compare(const std::vector<RunRecords>& runs) {
+std::vector<ComparisonRow> compare(const std::vector<ComparedRun>& runs) {
   std::vector<std::string> order;
-  std::map<std::string, Collected> by_mixer;
-  for (const RunRecords& run : runs) {
-    const std::string mixer = run.options.value("mixer", "");
-    if (!by_mixer.contains(mixer)) order.push_back(mixer);
-    by_mixer[mixer].add(run);
+  std::map<std::string, Collected> by_variant;
+  for (const auto& [variant, records] : runs) {
+    if (!by_variant.contains(variant)) order.push_back(variant);
+    by_variant[variant].add(records);
   }
   std::vector<ComparisonRow> rows;
-  for (const std::string& mixer : order) {
-    const Collected& all = by_mixer[mixer];
-    rows.push_back({.mixer = mixer,
+  for (const std::string& variant : order) {
+    const Collected& all = by_variant[variant];
+    rows.push_back({.variant = variant,
                     .parameters = all.parameters,
                     .accuracy = Spread::of(all.accuracy),
                     .word_perplexity = Spread::of(all.word_perplexity),
@@ -102,10 +101,10 @@ std::vector<ComparisonRow> compare(const std::vector<RunRecords>& runs) {
   return rows;
 }
 
-ordered_json baselines_of(const std::vector<RunRecords>& runs) {
-  for (const RunRecords& run : runs) {
-    if (run.conclusion.is_object() && run.conclusion.contains("baselines")) {
-      return run.conclusion.at("baselines");
+ordered_json baselines_of(const std::vector<ComparedRun>& runs) {
+  for (const auto& [variant, records] : runs) {
+    if (records.conclusion.is_object() && records.conclusion.contains("baselines")) {
+      return records.conclusion.at("baselines");
     }
   }
   return ordered_json::object();
@@ -117,14 +116,14 @@ std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
       std::ranges::any_of(rows, [](const ComparisonRow& row) { return row.accuracy.count > 0; });
   const char* measure = classifies ? "test accuracy, %" : "test perplexity a word | bits per byte";
   std::string text = fmt::format(
-      "| mixer | {} | validation loss | parameters | tokens/s | peak memory | time |\n"
+      "| variant | {} | validation loss | parameters | tokens/s | peak memory | time |\n"
       "|---|{}---|---|---|---|---|\n",
       measure, classifies ? "---|" : "---|---|");
   for (const ComparisonRow& row : rows) {
     const std::string figure =
         classifies ? in_percent(row.accuracy).text(2)
                    : fmt::format("{} | {}", row.word_perplexity.text(2), row.bits_per_byte.text(4));
-    text += fmt::format("| {}{} | {} | {} | {} | {} | {} | {} |\n", row.mixer,
+    text += fmt::format("| {}{} | {} | {} | {} | {} | {} | {} |\n", row.variant,
                         row.failed > 0 ? fmt::format(" ({} not ended)", row.failed) : "", figure,
                         row.valid_loss.text(4), row.parameters, row.tokens_per_second.text(0),
                         human_bytes(row.peak_memory), human_duration(row.seconds));
@@ -142,7 +141,7 @@ ordered_json comparison_json(const std::vector<ComparisonRow>& rows,
                              const ordered_json& baselines) {
   ordered_json json = {{"rows", ordered_json::array()}, {"baselines", baselines}};
   for (const ComparisonRow& row : rows) {
-    json["rows"].push_back({{"mixer", row.mixer},
+    json["rows"].push_back({{"variant", row.variant},
                             {"parameters", row.parameters},
                             {"test_accuracy", to_json(row.accuracy)},
                             {"test_word_perplexity", to_json(row.word_perplexity)},

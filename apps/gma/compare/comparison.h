@@ -1,6 +1,6 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// What the runs of a comparison reached, mixer by mixer.
+// What the runs of a comparison reached, variant by variant.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,15 @@ struct Spread {
   std::string text(int digits) const;
 };
 
-/// One row: all seeds of a mixer whose runs have ended.
+/// A run, and the variant it belongs to.
+struct ComparedRun {
+  std::string variant;
+  RunRecords records;
+};
+
+/// One row: all seeds of a variant whose runs have ended.
 struct ComparisonRow {
-  std::string mixer;
+  std::string variant;
   std::int64_t parameters = 0;
   Spread accuracy;         ///< 0 to 1, on the test data
   Spread word_perplexity;  ///< on the test data
@@ -37,11 +43,11 @@ struct ComparisonRow {
   std::int64_t failed = 0;   ///< runs that did not end
 };
 
-/// Runs in the order of their mixers; those without a conclusion count as failed.
-std::vector<ComparisonRow> compare(const std::vector<RunRecords>& runs);
+/// Rows in the order in which their variants appear; runs without a conclusion count as failed.
+std::vector<ComparisonRow> compare(const std::vector<ComparedRun>& runs);
 
 /// Accuracies that need no model, by name; empty if the runs have none.
-nlohmann::ordered_json baselines_of(const std::vector<RunRecords>& runs);
+nlohmann::ordered_json baselines_of(const std::vector<ComparedRun>& runs);
 
 /// A table with a line a row, and one a baseline.
 std::string comparison_markdown(const std::vector<ComparisonRow>& rows,

@@ -1,0 +1,31 @@
+// Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
+//
+// What a comparison sets against each other: mixers, or any options of `gma train`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gma::app {
+
+/// One row of a comparison.
+struct Variant {
+  std::string name;                  ///< of its row, and of its runs' folders
+  std::string mixer;                 ///< empty: the default one
+  std::vector<std::string> options;  ///< of `gma train`, as on a command line: "--name=value"
+};
+
+/// One variant for each mixer, called like it; throws InvalidArgument if one is given twice.
+std::vector<Variant> variants_of_mixers(const std::vector<std::string>& mixers);
+
+/// Reads a file with a section for each variant:
+///
+///     [gma-k128]
+///     mixer = "gma"
+///     components = 128
+///
+/// Names are letters, digits and any of "-_+=". Every option is checked against `gma train TASK` as
+/// if it were on its command line. Throws InvalidArgument naming file, section and option.
+std::vector<Variant> read_variants(const std::string& path, const std::string& task);
+
+}  // namespace gma::app
