@@ -1,18 +1,29 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// Time of the operator, its gradient and its decoding step. `flop/s` counts useful work alone, the
-// same for causal and bidirectional: forward 8NKD + 4NKDv a head, backward 24NKD + 8NKDv.
+// Time of the operator and its gradient over the shape grid, and of its decoding step. `flop/s`
+// counts useful work alone, the same for causal and bidirectional: forward 8NKD + 4NKDv a head,
+// backward 24NKD + 8NKDv.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gma/gma.h"
 #include "machine.h"
+#include "support/case.h"
+#include "support/problem.h"
+#include "support/tensor.h"
 
 namespace {
+
+using gma::test::Case;
+using gma::test::Problem;
+using gma::test::Tensor;
 
 constexpr std::int64_t kHeads = 8;
 constexpr std::int64_t kComponents = 128;
@@ -49,63 +60,94 @@ struct Mixture {
   Array<2> prior_logits;
 };
 
-/// One sequence of `tokens` queries, keys and values, and all that forward and backward write.
-struct Sequence {
-  Sequence(std::int64_t tokens, bool is_causal)
-      : shape{1, tokens, kHeads, kSize},
-        args{.query = query.view,
-             .key = key.view,
-             .value = value.view,
-             .means = mixture.means.view,
-             .variances = mixture.variances.view,
-             .prior_logits = mixture.prior_logits.view,
-             .is_causal = is_causal} {}
+/// A problem of the shape grid, and all that forward and backward write.
+template <class T>
+class Run {
+ public:
+  using A = gma::accumulate_t<T>;
 
-  void forward() { gma::forward<float>(args, {.output = output.view, .saved = saved}); }
+  explicit Run(Problem<T> problem)
+      : problem_(std::move(problem)),
+        args_(problem_.args(gma::Backend::cpu)),
+        output_(problem_.grad_output.shape()),
+        normalizer_({args_.query.size(0), args_.query.size(1), args_.query.size(2)}),
+        segment_s_({gma::saved_segments(args_), args_.key.size(2), args_.means.size(1),
+                    args_.value.size(3)}),
+        segment_z_({gma::saved_segments(args_), args_.key.size(2), args_.means.size(1)}),
+        query_(problem_.query.shape()),
+        key_(problem_.key.shape()),
+        value_(problem_.value.shape()),
+        means_(problem_.means.shape()),
+        variances_(problem_.variances.shape()),
+        prior_logits_(problem_.prior_logits.shape()) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  void forward() { gma::forward<T>(args_, {.output = output_.view(), .saved = saved()}); }
 
   void backward() {
-    gma::backward<float>(args, {.saved = saved, .grad_output = grad_output.view},
-                         {.query = grad_query.view,
-                          .key = grad_key.view,
-                          .value = grad_value.view,
-                          .means = grad_mixture.means.view,
-                          .variances = grad_mixture.variances.view,
-                          .prior_logits = grad_mixture.prior_logits.view});
+    gma::backward<T>(args_, {.saved = saved(), .grad_output = problem_.grad_output.view()},
+                     {.query = query_.view(),
+                      .key = key_.view(),
+                      .value = value_.view(),
+                      .means = means_.view(),
+                      .variances = variances_.view(),
+                      .prior_logits = prior_logits_.view()});
   }
 
-  Array<4>::Shape shape;
-  Mixture mixture, grad_mixture;
-  Array<4> query{shape, -2, 2}, key{shape, -2, 2}, value{shape, -2, 2}, output{shape, 0, 1};
-  Array<4> grad_query{shape, 0, 1}, grad_key{shape, 0, 1}, grad_value{shape, 0, 1};
-  Array<4> grad_output{shape, -2, 2};
-  gma::AttentionArgs<float> args;
-  std::int64_t segments = gma::saved_segments(args);
-  Array<3> normalizer{Array<3>::Shape{1, shape[1], kHeads}, 0, 1};
-  Array<4> segment_s{Array<4>::Shape{segments, kHeads, kComponents, kSize}, 0, 1};
-  Array<3> segment_z{Array<3>::Shape{segments, kHeads, kComponents}, 0, 1};
-  gma::Saved<float> saved{normalizer.view, segment_s.view, segment_z.view};
+ private:
+  gma::Saved<A> saved() { return {normalizer_.view(), segment_s_.view(), segment_z_.view()}; }
+
+  const Problem<T> problem_;
+  const gma::AttentionArgs<T> args_;
+  Tensor<T, 4> output_;
+  Tensor<A, 3> normalizer_;
+  Tensor<A, 4> segment_s_;
+  Tensor<A, 3> segment_z_;
+  Tensor<T, 4> query_, key_, value_;
+  Tensor<A, 3> means_, variances_;
+  Tensor<A, 2> prior_logits_;
 };
 
-void count(benchmark::State& state, std::int64_t tokens, double flop_per_token_and_component) {
-  const auto work = static_cast<double>(tokens * kHeads * kComponents);
-  state.counters["flop/s"] = benchmark::Counter(work * flop_per_token_and_component,
+template <class T>
+Problem<T> problem_of(const Case& one) {
+  Problem<float> problem = gma::test::make_problem<float>(one);
+  if constexpr (std::is_same_v<T, float>) {
+    return problem;
+  } else {
+    return gma::test::stored_as<T>(problem);
+  }
+}
+
+void count(benchmark::State& state, std::int64_t tokens, double flop_per_token) {
+  state.counters["flop/s"] = benchmark::Counter(static_cast<double>(tokens) * flop_per_token,
                                                 benchmark::Counter::kIsIterationInvariantRate);
   state.SetItemsProcessed(state.iterations() * tokens);
 }
 
-void forward(benchmark::State& state) {
-  Sequence sequence(state.range(0), state.range(1) != 0);
-  for (auto _ : state) sequence.forward();
-  count(state, state.range(0), 12 * kSize);
+/// Useful work a token: half for its queries and half for its keys, over their heads.
+double flop_per_token(const Case& one, bool with_backward) {
+  const auto heads = static_cast<double>(one.query_heads + one.key_heads) / 2;
+  const auto size = static_cast<double>(with_backward ? 32 * one.dim + 12 * one.value_dim
+                                                      : 8 * one.dim + 4 * one.value_dim);
+  return heads * static_cast<double>(one.components) * size;
 }
 
-void forward_and_backward(benchmark::State& state) {
-  Sequence sequence(state.range(0), state.range(1) != 0);
+template <class T>
+void forward(benchmark::State& state, const Case& one) {
+  Run<T> run(problem_of<T>(one));
+  for (auto _ : state) run.forward();
+  count(state, one.queries, flop_per_token(one, false));
+}
+
+template <class T>
+void forward_and_backward(benchmark::State& state, const Case& one) {
+  Run<T> run(problem_of<T>(one));
   for (auto _ : state) {
-    sequence.forward();
-    sequence.backward();
+    run.forward();
+    run.backward();
   }
-  count(state, state.range(0), 44 * kSize);
+  count(state, one.queries, flop_per_token(one, true));
 }
 
 void step(benchmark::State& state) {
@@ -143,14 +185,25 @@ void step_data(benchmark::State& state) {
   }
 }
 
-void sequences(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"tokens", "causal"})->ArgsProduct({{1024, 8192}, {0, 1}});
-  bench->Unit(benchmark::kMillisecond)->UseRealTime();
-}
-
-BENCHMARK(forward)->Apply(sequences);
-BENCHMARK(forward_and_backward)->Apply(sequences);
 BENCHMARK(step)->ArgName("heads")->Arg(1)->Arg(kHeads)->Unit(benchmark::kNanosecond)->UseRealTime();
 BENCHMARK(step_data)->Unit(benchmark::kNanosecond)->UseRealTime();
+
+template <class T>
+void register_grid(const std::string& type) {
+  for (const Case& one : gma::test::benchmark_cases()) {
+    for (const auto& [name, run] : {std::pair{"forward", &forward<T>},
+                                    std::pair{"forward_and_backward", &forward_and_backward<T>}}) {
+      benchmark::RegisterBenchmark((name + ("/" + one.name) + "/" + type).c_str(), run, one)
+          ->Unit(benchmark::kMillisecond)
+          ->UseRealTime();
+    }
+  }
+}
+
+const bool kIsRegistered = [] {
+  register_grid<float>("float");
+  register_grid<gma::bfloat16>("bfloat16");
+  return true;
+}();
 
 }  // namespace

@@ -21,6 +21,7 @@ os.environ["PYTHONPATH"] = str(ROOT / "benchmarks")
 import torch  # noqa: E402
 
 from peers import curves, figures  # noqa: E402
+from peers.verify import verify_all  # noqa: E402
 
 KERNELS = ROOT / "build" / "benchmarks" / "gma_benchmarks"
 
@@ -64,6 +65,8 @@ def main() -> None:
         arguments.out.mkdir(parents=True, exist_ok=True)
     rounds = 9 if arguments.full else 5
     longest = 1_048_576 if arguments.full else 131_072
+    verify_all()
+    print("Every contestant agrees with its definition, gradients included.")
     peaks = fma_peaks()
     print(machine(*peaks), flush=True)
 

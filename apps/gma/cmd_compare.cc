@@ -63,9 +63,8 @@ std::vector<std::string> train_arguments(const CompareCommand& command, const En
     words.insert(words.end(), {"--resume", entry.folder.string()});
     return words;
   }
-  words.insert(words.end(),
-               {"--data", command.data, "--preset", command.preset, "--seed",
-                std::to_string(entry.seed), "--out", entry.folder.string()});
+  words.insert(words.end(), {"--data", command.data, "--preset", command.preset, "--seed",
+                             std::to_string(entry.seed), "--out", entry.folder.string()});
   // The last one of an option holds: what tells variants apart wins over what they share.
   for (const auto& options : {command.train_options, entry.variant.options}) {
     words.insert(words.end(), options.begin(), options.end());

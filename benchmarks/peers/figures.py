@@ -74,14 +74,6 @@ class Problem:
 
         return forward_and_backward if backward else forward
 
-    def check(self, f: Attention, causal: bool, tolerance: float) -> None:
-        """Raises unless `f` agrees with the careful version: no time of a wrong result is printed."""
-        with torch.no_grad():
-            expected = attention.careful(*self.inputs, self.mixture, causal)
-            error = (f(*self.inputs, self.mixture, causal) - expected).abs().max()
-        if not error <= tolerance * expected.abs().max():
-            raise AssertionError(f"{f.__name__}: differs from the careful version by {error:.1e}")
-
 
 def sgemm() -> Callable[[], object]:
     a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
@@ -99,8 +91,6 @@ def rate_figures(rounds: int, peak: float) -> list[Figure]:
     spherical.mixture = replace(
         spherical.mixture, variances=spherical.mixture.variances[:, :, :1].contiguous()
     )
-    for causal in (False, True):
-        problem.check(attention.gma, causal, 1e-3)
     times = interleaved(
         {
             "sgemm": sgemm(),
@@ -160,7 +150,6 @@ def sdpa_figures(rounds: int) -> list[Figure]:
 
 def plain_figure(rounds: int) -> list[Figure]:
     problem = Problem(4096, heads=4, components=64)
-    problem.check(attention.gma, True, 1e-3)
     times = interleaved(
         {
             "gma": problem.run(attention.gma, True, True),

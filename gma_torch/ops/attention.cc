@@ -19,6 +19,12 @@ std::int64_t draw_seed() {
 
 }  // namespace
 
+State State::select(const at::Tensor& index) const {
+  return {s.index_select(0, index), z.index_select(0, index)};
+}
+
+State State::clone() const { return {s.clone(), z.clone()}; }
+
 std::pair<at::Tensor, std::optional<State>> gaussian_mixture_attention(
     const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const at::Tensor& means, const at::Tensor& variances, const at::Tensor& prior_logits,

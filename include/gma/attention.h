@@ -183,6 +183,13 @@ struct StepArgs {
 template <class T>
 void step(const StepArgs<T>& args, const View<T, 3>& output);
 
+/// Copies the states of sequences `order[0]`, `order[1]`, ... of `from` to the first, second, ...
+/// of `to`, which has as many and must not overlap `from`: beams that are reordered, doubled or
+/// ended. Throws InvalidArgument for shapes that do not fit or an index that `from` does not have.
+template <class A>
+void gather_state(const State<const A>& from, std::span<const std::int64_t> order,
+                  const State<A>& to);
+
 /// Options of gaussian_mixture_attention(), by the names that every layer uses.
 template <class T>
 struct AttentionOptions {
@@ -193,6 +200,10 @@ struct AttentionOptions {
   State<const accumulate_t<T>> initial_state = {};
   State<accumulate_t<T>> final_state = {};  ///< written where present
   double eps = 1e-6;
+  double dropout_p = 0.0;
+  std::uint64_t dropout_seed = 0;
+  Backend backend = Backend::automatic;
+  Executor executor = {};
 };
 
 /// forward() in the form of a call to scaled_dot_product_attention.
@@ -213,7 +224,11 @@ void gaussian_mixture_attention(View<const T, 4> query, View<const T, 4> key,
               .cu_seqlens_q = options.cu_seqlens_q,
               .cu_seqlens_k = options.cu_seqlens_k,
               .initial_state = options.initial_state,
-              .eps = options.eps},
+              .eps = options.eps,
+              .dropout_p = options.dropout_p,
+              .dropout_seed = options.dropout_seed,
+              .backend = options.backend,
+              .executor = options.executor},
              {.output = output, .final_state = options.final_state});
 }
 

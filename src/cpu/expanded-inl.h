@@ -53,9 +53,23 @@ class ExpandedTile {
   std::int64_t num_far() const { return num_far_; }
 
   void logits(const HeadMixture<A>& mixture, std::int64_t padded_count, A* logits_t) const {
-    product<Into::set, A>(mixture.num_components, dim_ + 2, padded_count,
-                          {mixture.expanded.factors, mixture.expanded.stride, 1},
-                          {y_t_.data(), kTokenStride<A>}, {logits_t, kTokenStride<A>});
+    // In parts of 128 to 258 channels, for the sake of rounding; see kDistanceChannels.
+    const std::int64_t inner = dim_ + 2;
+    const std::int64_t parts = std::max<std::int64_t>(dim_ / 128, 1);
+    const std::int64_t width = (inner + parts - 1) / parts;
+    for (std::int64_t begin = 0; begin < inner; begin += width) {
+      const auto add = [&](auto into) {
+        product<decltype(into)::value, A>(
+            mixture.num_components, std::min(width, inner - begin), padded_count,
+            {mixture.expanded.factors + begin, mixture.expanded.stride, 1},
+            {y_t_.data() + begin * kTokenStride<A>, kTokenStride<A>}, {logits_t, kTokenStride<A>});
+      };
+      if (begin == 0) {
+        add(std::integral_constant<Into, Into::set>());
+      } else {
+        add(std::integral_constant<Into, Into::add>());
+      }
+    }
   }
 
   /// Where logits, or gradients of them, of far tokens go, (K, tokens).

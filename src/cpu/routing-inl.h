@@ -12,6 +12,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "common/dropout.h"
@@ -23,13 +24,20 @@ HWY_BEFORE_NAMESPACE();
 namespace gma::cpu {
 namespace HWY_NAMESPACE {
 
-/// log pi_k - 1/2 sum_d [log sigma2_kd + (x_d - mu_kd)^2 / sigma2_kd] for kRows components and
-/// kVecs vectors of tokens. The distance is taken directly: x^2 - 2 x mu + mu^2 would cancel where
-/// |x| is large beside sigma.
+/// Channels whose squares are summed before they join the log-density: rounding errors then grow
+/// with this and with the number of such sums, not with their product.
+inline constexpr std::int64_t kDistanceChannels = 64;
+
+/// Takes channels [begin, end) into
+/// log pi_k - 1/2 sum_d [log sigma2_kd + (x_d - mu_kd)^2 / sigma2_kd], for kRows components and
+/// kVecs vectors of tokens; the last ones bring what does not depend on x. The distance is taken
+/// directly: x^2 - 2 x mu + mu^2 would cancel where |x| is large beside sigma.
 template <int kRows, int kVecs, class A>
-HWY_INLINE void logits_block(const HeadMixture<A>& mixture, std::int64_t k, const A* x_t,
-                             A* logits_t) {
+HWY_INLINE void logits_block(const HeadMixture<A>& mixture, std::int64_t k, std::int64_t begin,
+                             std::int64_t end, const A* x_t, A* logits_t) {
   const Tag<A> d;
+  const bool is_first = begin == 0;
+  const bool is_last = end == mixture.dim;
   Vec<A> distance[kRows][kVecs];
   HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
@@ -38,7 +46,7 @@ HWY_INLINE void logits_block(const HeadMixture<A>& mixture, std::int64_t k, cons
   }
   const A* mean = mixture.means + k * mixture.stride;
   const A* inverse_std = mixture.inverse_std + k * mixture.stride;
-  for (std::int64_t e = 0; e < mixture.dim; ++e) {
+  for (std::int64_t e = begin; e < end; ++e) {
     HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
       const Vec<A> m = hn::Set(d, mean[r * mixture.stride + e]);
@@ -56,9 +64,20 @@ HWY_INLINE void logits_block(const HeadMixture<A>& mixture, std::int64_t k, cons
     const Vec<A> log_weight = hn::Set(d, mixture.log_weights[k + r]);
     HWY_UNROLL(16)
     for (int v = 0; v < kVecs; ++v) {
-      hn::Store(hn::NegMulAdd(hn::Set(d, A(0.5)), distance[r][v], log_weight), d,
-                logits_t + r * kTokenStride<A> + v * kLanes<A>);
+      A* to = logits_t + r * kTokenStride<A> + v * kLanes<A>;
+      const Vec<A> before = !is_first ? hn::Load(d, to) : is_last ? log_weight : hn::Zero(d);
+      const Vec<A> sum = hn::NegMulAdd(hn::Set(d, A(0.5)), distance[r][v], before);
+      hn::Store(is_first || !is_last ? sum : hn::Add(sum, log_weight), d, to);
     }
+  }
+}
+
+template <int kRows, int kVecs, class A>
+HWY_INLINE void logits_rows(const HeadMixture<A>& mixture, std::int64_t k, const A* x_t,
+                            A* logits_t) {
+  for (std::int64_t begin = 0; begin < mixture.dim; begin += kDistanceChannels) {
+    const std::int64_t end = std::min(begin + kDistanceChannels, mixture.dim);
+    logits_block<kRows, kVecs>(mixture, k, begin, end, x_t, logits_t + k * kTokenStride<A>);
   }
 }
 
@@ -73,10 +92,10 @@ void logits_columns(const HeadMixture<A>& mixture, const A* x_t, A* logits_t, Pr
   std::int64_t k = 0;
   for (; k + kRows <= mixture.num_components; k += kRows) {
     prefetch.advance(1);
-    logits_block<kRows, kVecs>(mixture, k, x_t, logits_t + k * kTokenStride<A>);
+    logits_rows<kRows, kVecs>(mixture, k, x_t, logits_t);
   }
   for (; k < mixture.num_components; ++k) {
-    logits_block<1, kVecs>(mixture, k, x_t, logits_t + k * kTokenStride<A>);
+    logits_rows<1, kVecs>(mixture, k, x_t, logits_t);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "gma/attention.h"
 
 #include <cstdint>
+#include <span>
 
 #include "common/checks.h"
 #include "common/plan.h"
@@ -67,6 +68,35 @@ void step(const StepArgs<T>& args, const View<T, 3>& output) {
   if (args.backend == Backend::reference) return reference::step(args, output);
   cpu::step(with_executor(args), output);
 }
+
+template <class A>
+void gather_state(const State<const A>& from, std::span<const std::int64_t> order,
+                  const State<A>& to) {
+  const auto count = static_cast<std::int64_t>(order.size());
+  const auto& [sequences, heads, components, value_dim] = from.s.shape;
+  check_extents("from.s", from.s);
+  check_present("from.s", from.s);
+  check_shape("from.z", from.z, "(B, Hk, K)", {sequences, heads, components});
+  check_shape("to.s", to.s, "(size of order, Hk, K, Dv)", {count, heads, components, value_dim});
+  check_shape("to.z", to.z, "(size of order, Hk, K)", {count, heads, components});
+  for (const std::int64_t index : order) {
+    check(index >= 0 && index < sequences, "order: expected indices in [0, {}), got {}", sequences,
+          index);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t k = 0; k < components; ++k) {
+        to.z(i, h, k) = from.z(order[i], h, k);
+        for (std::int64_t d = 0; d < value_dim; ++d) to.s(i, h, k, d) = from.s(order[i], h, k, d);
+      }
+    }
+  }
+}
+
+template void gather_state(const State<const float>&, std::span<const std::int64_t>,
+                           const State<float>&);
+template void gather_state(const State<const double>&, std::span<const std::int64_t>,
+                           const State<double>&);
 
 #define GMA_INSTANTIATE(T)                                                     \
   template std::int64_t saved_segments(const AttentionArgs<T>&);               \

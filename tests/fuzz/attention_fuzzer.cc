@@ -1,8 +1,8 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 //
-// Any call is either refused with InvalidArgument or computed as the oracle computes it, and writes
-// nothing but its outputs. Bytes decide on shapes, strides, options and damage; run it under
-// sanitizers. A failed expectation throws, which ends the run.
+// Any call is either refused with InvalidArgument, by kernels and oracle alike, or computed as the
+// oracle computes it, and writes nothing but its outputs. Bytes decide on types, shapes, layouts,
+// options and damage; run it under sanitizers. A failed expectation throws, which ends the run.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -14,11 +14,15 @@
 
 #include "gma/error.h"
 #include "support/case.h"
+#include "support/close.h"
 #include "support/problem.h"
 #include "support/tensor.h"
 
 namespace gma::test {
 namespace {
+
+/// Bytes may well add up to a problem that multiplies rounding errors.
+constexpr Leniency kLeniency{.factor = 100, .least_scale = 1};
 
 /// Hands out bytes as numbers; zeros once they are used up.
 class Bytes {
@@ -149,22 +153,113 @@ void spoil_arguments(AttentionArgs<T>& args, std::vector<std::int64_t>& cu_seqle
   }
 }
 
-/// Forward alone, into outputs of the shape that the arguments were made for.
+/// One thing about what backward is given and what it writes.
 template <class T>
-void call_spoiled(const Problem<T>& problem, Bytes& bytes) {
-  std::vector<std::int64_t> cu_seqlens;
-  for (const Backend backend : {Backend::cpu, Backend::reference}) {
-    Bytes same_bytes = bytes;
-    AttentionArgs<T> args = problem.args(backend);
-    args.executor = threads(2);
-    cu_seqlens.clear();
-    spoil_arguments(args, cu_seqlens, same_bytes);
-    Tensor<T, 4> output(problem.grad_output.shape());
-    try {
-      forward<T>(args, {.output = output.view()});
-    } catch (const InvalidArgument&) {
-    }
+void spoil_gradients(AttentionUpstream<T>& upstream, AttentionGradients<T>& gradients,
+                     Bytes& bytes) {
+  switch (bytes.below(6)) {
+    case 0:
+      return spoil_extent(upstream.grad_output, bytes);
+    case 1:
+      return spoil_extent(upstream.saved.normalizer, bytes);
+    case 2:
+      return spoil_extent(upstream.saved.segment_s, bytes);
+    case 3:
+      return spoil_extent(upstream.saved.segment_z, bytes);
+    case 4:
+      return spoil_extent(gradients.query, bytes);
+    default:
+      upstream.saved.segment_s.strides[bytes.below(4)] += 1;
   }
+}
+
+/// Whether `call` was computed rather than refused.
+template <class Call>
+bool is_accepted(const Call& call) {
+  try {
+    call();
+    return true;
+  } catch (const InvalidArgument&) {
+    return false;
+  }
+}
+
+/// What came of a spoiled call on one backend.
+template <class T>
+struct Outcome {
+  bool forward = false;
+  bool backward = false;
+  Tensor<T, 4> output;
+};
+
+/// Forward with spoiled arguments; then backward, of a right forward, with either those or spoiled
+/// gradients.
+template <class T>
+Outcome<T> call_spoiled(const Problem<T>& problem, Backend backend, Bytes bytes) {
+  AttentionArgs<T> args = problem.args(backend);
+  args.executor = threads(2);
+  const Case& c = problem.options;
+  const std::int64_t segments = saved_segments(args);
+  Tensor<T, 3> normalizer({c.batch, c.queries, c.query_heads});
+  Tensor<T, 4> segment_s({segments, c.key_heads, c.components, c.value_dim});
+  Tensor<T, 3> segment_z({segments, c.key_heads, c.components});
+  const Saved<T> saved{normalizer.view(), segment_s.view(), segment_z.view()};
+  Tensor<T, 4> dquery(problem.query.shape());
+  Outcome<T> outcome{.output = Tensor<T, 4>(problem.grad_output.shape(), T{0})};
+  forward<T>(args, {.output = outcome.output.view(), .saved = saved});
+
+  AttentionUpstream<T> upstream{.saved = saved, .grad_output = problem.grad_output.view()};
+  AttentionGradients<T> gradients{.query = dquery.view()};
+  std::vector<std::int64_t> cu_seqlens;
+  if (bytes.one_in(2)) {
+    spoil_gradients(upstream, gradients, bytes);
+  } else {
+    spoil_arguments(args, cu_seqlens, bytes);
+    outcome.forward = is_accepted([&] { forward<T>(args, {.output = outcome.output.view()}); });
+  }
+  outcome.backward = is_accepted([&] { backward<T>(args, upstream, gradients); });
+  return outcome;
+}
+
+template <class T>
+void expect_same_verdict(const Problem<T>& problem, const Bytes& bytes) {
+  const Outcome<T> actual = call_spoiled(problem, Backend::cpu, bytes);
+  const Outcome<T> right = call_spoiled(problem, Backend::reference, bytes);
+  EXPECT_EQ(actual.forward, right.forward);
+  EXPECT_EQ(actual.backward, right.backward);
+  EXPECT_TRUE(close(actual.output, right.output, kLeniency));
+}
+
+/// A step from the state that the problem leaves behind, with a spoiled extent now and then.
+template <class T>
+void take_step(const Problem<T>& problem, Bytes& bytes) {
+  const Case& c = problem.options;
+  if (!c.cu_seqlens_q.empty() || c.queries == 0 || c.keys == 0) return;
+  const bool is_spoiled = bytes.one_in(2);
+  const Results<T> start = solve_forward(problem, Backend::reference);
+  const auto run = [&](Backend backend, Results<T>& results, Tensor<T, 3>& output, Bytes b) {
+    StepArgs<T> args = step_args(problem, results, 0, backend);
+    View<T, 3> to = output.view();
+    if (is_spoiled) {
+      View<const T, 3>* const views[] = {&args.query, &args.key, &args.value, &args.means,
+                                         &args.variances};
+      const std::int64_t which = b.below(8);
+      if (which < 5) spoil_extent(*views[which], b);
+      if (which == 5) spoil_extent(args.state.s, b);
+      if (which == 6) spoil_extent(args.state.z, b);
+      if (which == 7) spoil_extent(to, b);
+    }
+    return is_accepted([&] { step<T>(args, to); });
+  };
+  Results<T> actual = start;
+  Results<T> right = start;
+  Tensor<T, 3> output({c.batch, c.query_heads, c.value_dim}, T{0});
+  Tensor<T, 3> right_output = output;
+  EXPECT_EQ(run(Backend::cpu, actual, output, bytes),
+            run(Backend::reference, right, right_output, bytes));
+  EXPECT_TRUE(close(output, right_output, kLeniency));
+  EXPECT_TRUE(close(actual.final_s, right.final_s, kLeniency));
+  EXPECT_TRUE(close(actual.final_z, right.final_z, kLeniency));
 }
 
 template <class T>
@@ -172,18 +267,32 @@ void run(Bytes& bytes) {
   Problem<T> problem = make_problem<T>(read_case(bytes), 1 + bytes.below(1000));
   scatter(problem, bytes);
   const Layout layout = kLayouts[bytes.below(kLayouts.size())];
-  switch (bytes.below(4)) {
+  switch (bytes.below(5)) {
     case 0:
       spoil_values(problem, bytes);
       solve(problem, Backend::cpu, threads(2), layout);
       return;
     case 1:
-      return call_spoiled(problem, bytes);
+      return expect_same_verdict(problem, bytes);
+    case 2:
+      return take_step(problem, bytes);
     default:
-      // Bytes may well add up to a problem that multiplies rounding errors.
-      expect_close(solve(problem, Backend::cpu, threads(2), layout), expected(problem),
-                   {.factor = 100, .least_scale = 1});
+      expect_close(solve(problem, Backend::cpu, threads(2), layout), expected(problem), kLeniency);
   }
+}
+
+/// Storage of 16 bits is float, rounded where it is stored.
+template <class T>
+void run_narrow(Bytes& bytes) {
+  Problem<float> problem = make_problem<float>(read_case(bytes), 1 + bytes.below(1000));
+  Problem<T> narrow = stored_as<T>(problem);
+  scatter(narrow, bytes);
+  const Layout layout = kLayouts[bytes.below(kLayouts.size())];
+  const Results<T> actual = solve(narrow, Backend::cpu, threads(2), layout);
+  const Results<float> wide = solve(problem, Backend::cpu);
+  EXPECT_TRUE(same_bits(convert<float>(actual.output), convert<float>(convert<T>(wide.output))));
+  EXPECT_TRUE(same_bits(convert<float>(actual.dkey), convert<float>(convert<T>(wide.dkey))));
+  EXPECT_TRUE(same_bits(actual.dmeans, wide.dmeans));
 }
 
 }  // namespace
@@ -191,10 +300,16 @@ void run(Bytes& bytes) {
 void fuzz_attention(std::span<const std::uint8_t> data) {
   testing::GTEST_FLAG(throw_on_failure) = true;
   Bytes bytes(data);
-  if (bytes.one_in(2)) {
-    run<float>(bytes);
-  } else {
-    run<double>(bytes);
+  switch (bytes.below(6)) {
+    case 0:
+      return run_narrow<bfloat16>(bytes);
+    case 1:
+      return run_narrow<float16>(bytes);
+    case 2:
+    case 3:
+      return run<double>(bytes);
+    default:
+      return run<float>(bytes);
   }
 }
 

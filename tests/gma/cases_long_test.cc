@@ -33,15 +33,10 @@ TEST_P(LongCases, C22_SumsOverAMillionTokens) {
                                                     .components = 3,
                                                     .is_causal = is_causal});
       problem.value = Tensor<float, 4>(problem.value.shape(), 1.0F);
-      const Stored<bfloat16> stored(problem);
-      Tensor<bfloat16, 4> output(problem.grad_output.shape());
-      Tensor<float, 4> s({1, 1, 3, 2});
-      Tensor<float, 3> z({1, 1, 3});
-      forward<bfloat16>(stored.args(problem, backend()),
-                        {.output = output.view(), .final_state = {s.view(), z.view()}});
-      const std::vector<double> sums = in_double(z);
+      const Results<bfloat16> results = solve_forward(stored_as<bfloat16>(problem), backend());
+      const std::vector<double> sums = in_double(results.final_z);
       EXPECT_NEAR(std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(n), 1, 1e-6);
-      const std::vector<bfloat16> outputs = output.values();
+      const std::vector<bfloat16> outputs = results.output.values();
       EXPECT_TRUE(
           std::ranges::all_of(outputs, [](bfloat16 o) { return static_cast<float>(o) == 1.0F; }));
     }
@@ -64,17 +59,15 @@ TEST_P(LongCases, C23_ErrorDoesNotGrowWithTheSequence) {
     SCOPED_TRACE(n);
     Problem<float> problem = make_problem<float>(
         {.queries = n, .keys = n, .dim = 8, .value_dim = 4, .components = 8, .is_causal = true});
-    const Stored<bfloat16> stored(problem);
-    stored.widen_into(problem);
+    const Problem<bfloat16> narrow = stored_as<bfloat16>(problem);
     const std::vector<double> expected =
         in_double(solve_forward(in_double(problem), Backend::reference).output);
     const double error =
         relative_rms(in_double(solve_forward(problem, backend()).output), expected);
     EXPECT_LE(error, 1e-5);
 
-    Tensor<bfloat16, 4> output(problem.grad_output.shape());
-    forward<bfloat16>(stored.args(problem, backend()), {.output = output.view()});
-    const double narrow_error = relative_rms(in_double(output), expected);
+    const double narrow_error =
+        relative_rms(in_double(solve_forward(narrow, backend()).output), expected);
     EXPECT_LE(narrow_error, 1e-2);
     if (first_error == 0) first_error = narrow_error;
     EXPECT_LE(narrow_error, 2 * first_error);
@@ -122,7 +115,7 @@ TEST_P(LongCases, C27_MoreSequencesAndHeadsThan16Bits) {
   }
 }
 
-TEST_P(LongCases, C27_MoreElementsThan32Bits) {
+TEST_P(LongCases, C27_MoreElementsThan32BitsAreAllCounted) {
   constexpr std::int64_t kTokens = (std::int64_t{1} << 21) + 3;
   constexpr std::int64_t kDim = 1024;
   static_assert(kTokens * kDim > std::int64_t{1} << 31);
@@ -162,7 +155,7 @@ class SparseArray {
   void* data_;
 };
 
-TEST_P(LongCases, C27_StridesPast32Bits) {
+TEST_P(LongCases, C27_OffsetsPast32Bits) {
   constexpr std::int64_t kStride = (std::int64_t{1} << 29) + 16;
   constexpr std::int64_t kTokens = 7;
   static_assert(kStride * (kTokens - 1) > std::int64_t{1} << 31);
@@ -171,7 +164,7 @@ TEST_P(LongCases, C27_StridesPast32Bits) {
   const SparseArray memory(kStride * kTokens);
   if (!memory) GTEST_SKIP() << "no " << kStride * kTokens * 4 << " bytes of address space";
 
-  // Side by side in every row of the sparse array.
+  // Inputs, outputs and gradients, side by side in every row of the sparse array.
   std::int64_t offset = 0;
   const auto place = [&](const Tensor<float, 4>& tensor) {
     View<float, 4> view{memory.data() + offset, tensor.shape(), {0, kStride, 0, 1}};
@@ -180,17 +173,34 @@ TEST_P(LongCases, C27_StridesPast32Bits) {
                    [&](auto i) { std::apply(view, i) = std::apply(tensor.view(), i); });
     return view;
   };
+  const auto gather = [](const View<float, 4>& view) {
+    Tensor<float, 4> tensor(view.shape);
+    for_each_index(view.shape, [&](auto i) { std::apply(tensor.view(), i) = std::apply(view, i); });
+    return tensor;
+  };
   AttentionArgs<float> args = problem.args(backend());
   args.query = place(problem.query);
   args.key = place(problem.key);
   args.value = place(problem.value);
+  const View<float, 4> grad_output = place(problem.grad_output);
   const View<float, 4> output = place(problem.grad_output);
-  forward<float>(args, {.output = output});
+  const View<float, 4> dquery = place(problem.query);
+  const View<float, 4> dkey = place(problem.key);
+  const View<float, 4> dvalue = place(problem.value);
+  Tensor<float, 3> normalizer({1, kTokens, 1});
+  const std::int64_t segments = saved_segments(args);
+  Tensor<float, 4> segment_s({segments, 1, problem.options.components, problem.options.value_dim});
+  Tensor<float, 3> segment_z({segments, 1, problem.options.components});
+  const Saved<float> saved{normalizer.view(), segment_s.view(), segment_z.view()};
+  forward<float>(args, {.output = output, .saved = saved});
+  backward<float>(args, {.saved = saved, .grad_output = grad_output},
+                  {.query = dquery, .key = dkey, .value = dvalue});
 
-  Tensor<float, 4> actual(problem.grad_output.shape());
-  for_each_index(actual.shape(),
-                 [&](auto i) { std::apply(actual.view(), i) = std::apply(output, i); });
-  EXPECT_TRUE(close(actual, expected(problem).output));
+  const Results<double> right = expected(problem);
+  EXPECT_TRUE(close(gather(output), right.output));
+  EXPECT_TRUE(close(gather(dquery), right.dquery));
+  EXPECT_TRUE(close(gather(dkey), right.dkey));
+  EXPECT_TRUE(close(gather(dvalue), right.dvalue));
 }
 
 }  // namespace

@@ -133,6 +133,20 @@ TEST_P(Cases, StepsOfManyChannelsAgreeWithTheOracle) {
   });
 }
 
+TEST_P(Cases, C30_GatheredStatesAreThoseOfTheirSequences) {
+  for_each_type([&](auto zero) {
+    using T = decltype(zero);
+    const Results<T> results =
+        solve_forward(make_problem<T>({.batch = 3, .query_heads = 2, .key_heads = 2}), backend());
+    const std::vector<std::int64_t> order = {2, 0, 0, 1};
+    Tensor<T, 4> s({4, 2, 6, 8}, poison<T>(), Layout::head_major);
+    Tensor<T, 3> z({4, 2, 6});
+    gather_state<T>({results.final_s.view(), results.final_z.view()}, order, {s.view(), z.view()});
+    EXPECT_TRUE(same_bits(s, take(results.final_s, 0, order)));
+    EXPECT_TRUE(same_bits(z, take(results.final_z, 0, order)));
+  });
+}
+
 TEST_P(Cases, C09_PiecesEqualTheWhole) {
   for_each_type([&](auto zero) {
     using T = decltype(zero);

@@ -207,13 +207,26 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"HalfAnInitialState",
                 [](Call& c) { c.args.initial_state.z = {}; },
                 {"initial_state", "S and Z", "S alone"}},
+        Refusal{"TheOtherHalfOfAnInitialState",
+                [](Call& c) { c.args.initial_state.s = {}; },
+                {"initial_state", "S and Z", "Z alone"}},
         Refusal{"NegativeEps", [](Call& c) { c.args.eps = -1e-6; }, {"eps", "-1e-06"}},
+        Refusal{"InfiniteEps", [](Call& c) { c.args.eps = kInf; }, {"eps", "inf"}},
         Refusal{"NaNEps", [](Call& c) { c.args.eps = NAN; }, {"eps", "nan"}},
         Refusal{"DropoutOfOne", [](Call& c) { c.args.dropout_p = 1; }, {"dropout_p", "1"}},
         Refusal{"NegativeDropout", [](Call& c) { c.args.dropout_p = -0.5; }, {"dropout_p", "-0.5"}},
         Refusal{"NaNDropout", [](Call& c) { c.args.dropout_p = NAN; }, {"dropout_p", "nan"}},
         Refusal{
             "QueryWithoutData", [](Call& c) { c.args.query.data = nullptr; }, {"query", "null"}},
+        Refusal{"KeyWithoutData", [](Call& c) { c.args.key.data = nullptr; }, {"key", "null"}},
+        Refusal{
+            "MeansWithoutData", [](Call& c) { c.args.means.data = nullptr; }, {"means", "null"}},
+        Refusal{"VariancesWithoutData",
+                [](Call& c) { c.args.variances.data = nullptr; },
+                {"variances", "null"}},
+        Refusal{"PriorsWithoutData",
+                [](Call& c) { c.args.prior_logits.data = nullptr; },
+                {"prior_logits", "null"}},
         Refusal{
             "ValueWithoutData", [](Call& c) { c.args.value.data = nullptr; }, {"value", "null"}},
         Refusal{"OutputOfAnotherShape",
@@ -278,6 +291,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"SavedStatesWithGaps",
                             [](Call& c) { c.upstream.saved.segment_s.strides[2] = 7; },
                             {"saved.segment_s", "contiguous"}},
+                    Refusal{"SavedNormalisersWithGaps",
+                            [](Call& c) { c.upstream.saved.segment_z.strides[1] = 9; },
+                            {"saved.segment_z", "contiguous"}},
                     Refusal{"GradOutputOfAnotherShape",
                             [](Call& c) { c.upstream.grad_output.shape[1] = 5; },
                             {"grad_output", "(2, 6, 4, 5)", "(2, 5, 4, 5)"}},
@@ -345,34 +361,72 @@ TEST_P(StepRefuses, AndSaysWhy) {
 using Output = View<float, 3>;
 INSTANTIATE_TEST_SUITE_P(
     All, StepRefuses,
-    testing::Values(StepRefusal{"KeyOfAnotherBatch",
-                                [](StepArgs<float>& args, Output&) { args.key.shape[0] = 1; },
-                                {"key", "(2, 2, 3)", "(1, 2, 3)"}},
-                    StepRefusal{"ValueOfAnotherHeadCount",
-                                [](StepArgs<float>& args, Output&) { args.value.shape[1] = 4; },
-                                {"value", "(2, 2, 5)", "(2, 4, 5)"}},
-                    StepRefusal{"HeadsThatDoNotDivide",
-                                [](StepArgs<float>& args, Output&) { args.query.shape[1] = 3; },
-                                {"query", "multiple", "2", "3"}},
-                    StepRefusal{"MeansOfAnotherDim",
-                                [](StepArgs<float>& args, Output&) { args.means.shape[2] = 2; },
-                                {"means", "(2, 7, 3)", "(2, 7, 2)"}},
-                    StepRefusal{"StaleBatch",
-                                [](StepArgs<float>& args, Output&) { args.state.s.shape[0] = 3; },
-                                {"state.s", "(2, 2, 7, 5)", "(3, 2, 7, 5)"}},
-                    StepRefusal{"NormaliserOfAnotherShape",
-                                [](StepArgs<float>& args, Output&) { args.state.z.shape[2] = 6; },
-                                {"state.z", "(2, 2, 7)", "(2, 2, 6)"}},
-                    StepRefusal{"NoState",
-                                [](StepArgs<float>& args, Output&) { args.state = {}; },
-                                {"state.s", "(2, 2, 7, 5)"}},
-                    StepRefusal{"NegativeEps",
-                                [](StepArgs<float>& args, Output&) { args.eps = -1; },
-                                {"eps", "-1"}},
-                    StepRefusal{"OutputOfAnotherShape",
-                                [](StepArgs<float>&, Output& out) { out.shape[2] = 4; },
-                                {"output", "(2, 4, 5)", "(2, 4, 4)"}}),
+    testing::Values(
+        StepRefusal{"KeyOfAnotherBatch",
+                    [](StepArgs<float>& args, Output&) { args.key.shape[0] = 1; },
+                    {"key", "(2, 2, 3)", "(1, 2, 3)"}},
+        StepRefusal{"ValueOfAnotherHeadCount",
+                    [](StepArgs<float>& args, Output&) { args.value.shape[1] = 4; },
+                    {"value", "(2, 2, 5)", "(2, 4, 5)"}},
+        StepRefusal{"HeadsThatDoNotDivide",
+                    [](StepArgs<float>& args, Output&) { args.query.shape[1] = 3; },
+                    {"query", "multiple", "2", "3"}},
+        StepRefusal{"MeansOfAnotherDim",
+                    [](StepArgs<float>& args, Output&) { args.means.shape[2] = 2; },
+                    {"means", "(2, 7, 3)", "(2, 7, 2)"}},
+        StepRefusal{"VariancesOfAnotherShape",
+                    [](StepArgs<float>& args, Output&) { args.variances.shape[1] = 6; },
+                    {"variances", "(2, 7, 3)", "(2, 6, 3)"}},
+        StepRefusal{"PriorsOfAnotherShape",
+                    [](StepArgs<float>& args, Output&) { args.prior_logits.shape[1] = 6; },
+                    {"prior_logits", "(2, 7)", "(2, 6)"}},
+        StepRefusal{"EveryComponentOff",
+                    [](StepArgs<float>& args, Output&) {
+                      static const std::vector<float> off(14, -kInf);
+                      args.prior_logits.data = off.data();
+                    },
+                    {"prior_logits", "-inf", "head 0"}},
+        StepRefusal{"NoComponents",
+                    [](StepArgs<float>& args, Output&) {
+                      args.means.shape[1] = args.variances.shape[1] = 0;
+                      args.prior_logits.shape[1] = 0;
+                    },
+                    {"means", "K = 0"}},
+        StepRefusal{"NoRoutingDimension",
+                    [](StepArgs<float>& args, Output&) {
+                      args.query.shape[2] = args.key.shape[2] = 0;
+                      args.means.shape[2] = args.variances.shape[2] = 0;
+                    },
+                    {"query", "D of at least 1"}},
+        StepRefusal{"StaleBatch",
+                    [](StepArgs<float>& args, Output&) { args.state.s.shape[0] = 3; },
+                    {"state.s", "(2, 2, 7, 5)", "(3, 2, 7, 5)"}},
+        StepRefusal{"NormaliserOfAnotherShape",
+                    [](StepArgs<float>& args, Output&) { args.state.z.shape[2] = 6; },
+                    {"state.z", "(2, 2, 7)", "(2, 2, 6)"}},
+        StepRefusal{"NoState",
+                    [](StepArgs<float>& args, Output&) { args.state = {}; },
+                    {"state.s", "(2, 2, 7, 5)"}},
+        StepRefusal{
+            "NegativeEps", [](StepArgs<float>& args, Output&) { args.eps = -1; }, {"eps", "-1"}},
+        StepRefusal{"OutputOfAnotherShape",
+                    [](StepArgs<float>&, Output& out) { out.shape[2] = 4; },
+                    {"output", "(2, 4, 5)", "(2, 4, 4)"}}),
     name_of<StepRefusal>);
+
+TEST(GatherState, RefusesWhatDoesNotFit) {
+  Call call;
+  const State<float> from = call.outputs.final_state;
+  Tensor<float, 4> s({3, 2, 7, 5});
+  Tensor<float, 3> z({3, 2, 7});
+  const auto message = [&](const std::vector<std::int64_t>& order, const State<float>& to) {
+    return message_of([&] { gather_state<float>(from, order, to); });
+  };
+  EXPECT_THAT(message({0, 1, 2}, {s.view(), z.view()}), HasSubstr("order: expected indices in"));
+  EXPECT_THAT(message({0, 1, -1}, {s.view(), z.view()}), HasSubstr("[0, 2), got -1"));
+  EXPECT_THAT(message({0, 1}, {s.view(), z.view()}), HasSubstr("to.s: expected shape"));
+  EXPECT_THAT(message({0, 1, 1}, {s.view(), {}}), HasSubstr("to.z: expected shape"));
+}
 
 }  // namespace
 }  // namespace gma::test

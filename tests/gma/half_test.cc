@@ -8,8 +8,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <vector>
+#include <type_traits>
 
+#include "support/case.h"
 #include "support/close.h"
 #include "support/implementation.h"
 #include "support/problem.h"
@@ -95,46 +96,16 @@ TYPED_TEST(Half, RoundsToNearestTiesToEven) {
 /// Everything is computed in float and rounded where it is stored.
 template <class T>
 void expect_narrow_is_wide_rounded(const Implementation& implementation) {
-  for (const bool is_causal : {false, true}) {
-    SCOPED_TRACE(is_causal);
-    Problem<float> problem = make_problem<float>({.queries = 301,
-                                                  .keys = 301,
-                                                  .dim = 33,
-                                                  .value_dim = 21,
-                                                  .components = 19,
-                                                  .is_causal = is_causal});
-    // Gradients must survive the cancellation that a mean of the values far from zero brings.
-    problem.value.for_each([](float& value) { value += 1; });
-    const Stored<T> stored(problem);
-    stored.widen_into(problem);
+  for (const Case& one : option_cases()) {
+    SCOPED_TRACE(one.name);
+    Problem<float> problem = make_problem<float>(one);
+    const Results<T> narrow = solve(stored_as<T>(problem), implementation.backend);
     const Results<float> wide = solve(problem, implementation.backend);
-    const AttentionArgs<T> args = stored.args(problem, implementation.backend);
-    Tensor<T, 4> output(problem.grad_output.shape());
-    Tensor<float, 3> normalizer({args.query.size(0), args.query.size(1), args.query.size(2)});
-    const std::int64_t segments = saved_segments(args);
-    Tensor<float, 4> segment_s(
-        {segments, args.key.size(2), args.means.size(1), args.value.size(3)});
-    Tensor<float, 3> segment_z({segments, args.key.size(2), args.means.size(1)});
-    const Saved<float> saved{normalizer.view(), segment_s.view(), segment_z.view()};
-    forward<T>(args, {.output = output.view(), .saved = saved});
-    EXPECT_TRUE(same_bits(convert<float>(output), convert<float>(convert<T>(wide.output))));
-
-    Tensor<T, 4> dquery(args.query.shape), dkey(args.key.shape), dvalue(args.value.shape);
-    Tensor<float, 3> dmeans(args.means.shape), dvariances(args.variances.shape);
-    Tensor<float, 2> dprior_logits(args.prior_logits.shape);
-    backward<T>(args, {.saved = saved, .grad_output = stored.grad_output.view()},
-                {.query = dquery.view(),
-                 .key = dkey.view(),
-                 .value = dvalue.view(),
-                 .means = dmeans.view(),
-                 .variances = dvariances.view(),
-                 .prior_logits = dprior_logits.view()});
-    EXPECT_TRUE(same_bits(convert<float>(dquery), convert<float>(convert<T>(wide.dquery))));
-    EXPECT_TRUE(same_bits(convert<float>(dkey), convert<float>(convert<T>(wide.dkey))));
-    EXPECT_TRUE(same_bits(convert<float>(dvalue), convert<float>(convert<T>(wide.dvalue))));
-    EXPECT_TRUE(same_bits(dmeans, wide.dmeans));
-    EXPECT_TRUE(same_bits(dvariances, wide.dvariances));
-    EXPECT_TRUE(same_bits(dprior_logits, wide.dprior_logits));
+    narrow.for_each_with(wide, [](const char* name, const auto& actual, const auto& expected) {
+      using Element = typename std::remove_cvref_t<decltype(actual)>::Element;
+      EXPECT_TRUE(same_bits(convert<float>(actual), convert<float>(convert<Element>(expected))))
+          << name;
+    });
   }
 }
 

@@ -103,9 +103,8 @@ std::vector<Case> option_cases() {
     one.dropout_p = 0.1;
   });
 
-  for (const auto& [type, name] :
-       {std::pair{CovarianceType::tied, std::string("tied")},
-        std::pair{CovarianceType::spherical, std::string("spherical")}}) {
+  for (const CovarianceType type : {CovarianceType::tied, CovarianceType::spherical}) {
+    const std::string name = type == CovarianceType::tied ? "tied" : "spherical";
     add(name, [&](Case& one) { one.covariance_type = type; });
     // A centre takes up an offset that all components have in common.
     add(name + "_offset", [&](Case& one) {
@@ -147,6 +146,43 @@ std::vector<Case> option_cases() {
   cross.cu_seqlens_q = {0, 10, 10, 65, 70};
   cross.cu_seqlens_k = {0, 0, 3, 40, 43};
   cases.push_back(cross);
+  return cases;
+}
+
+std::vector<Case> benchmark_cases() {
+  const Case usual{.queries = 8192,
+                   .keys = 8192,
+                   .query_heads = 8,
+                   .key_heads = 8,
+                   .dim = 64,
+                   .value_dim = 64,
+                   .components = 128,
+                   .variance = 32};
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, auto change) {
+    for (const bool is_causal : {false, true}) {
+      Case one = usual;
+      one.is_causal = is_causal;
+      one.name = (is_causal ? "causal_" : "bidirectional_") + name;
+      change(one);
+      cases.push_back(one);
+    }
+  };
+  add("N8192", [](Case&) {});
+  add("N1024", [](Case& one) { one.queries = one.keys = 1024; });
+  add("N65536_one_head", [](Case& one) {
+    one.queries = one.keys = 65'536;
+    one.query_heads = one.key_heads = 1;
+  });
+  add("N8192_K32", [](Case& one) { one.components = 32; });
+  add("N8192_D32", [](Case& one) { one.dim = one.value_dim = 32; });
+  add("N8192_tied", [](Case& one) { one.covariance_type = CovarianceType::tied; });
+  add("N8192_spherical", [](Case& one) { one.covariance_type = CovarianceType::spherical; });
+  add("N8192_grouped", [](Case& one) { one.key_heads = 2; });
+  add("N8192_mask", [](Case& one) { one.has_mask = true; });
+  add("N8192_dropout", [](Case& one) { one.dropout_p = 0.1; });
+  add("N8192_packed",
+      [](Case& one) { one.cu_seqlens_q = one.cu_seqlens_k = {0, 1000, 1001, 3000, 8192}; });
   return cases;
 }
 

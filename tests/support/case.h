@@ -48,6 +48,9 @@ std::vector<Case> size_cases();
 /// Every option, alone and together.
 std::vector<Case> option_cases();
 
+/// What is timed: the usual size, at two lengths, and what differs from it in one thing each.
+std::vector<Case> benchmark_cases();
+
 /// Small enough for a finite difference of each element.
 std::vector<Case> gradient_cases();
 

@@ -111,6 +111,28 @@ Problem<T> make_problem(const Case& c, std::uint64_t seed) {
 }
 
 template <class T>
+Problem<T> stored_as(Problem<float>& problem) {
+  const auto store = [](Tensor<float, 4>& wide) {
+    Tensor<T, 4> narrow = convert<T>(wide);
+    wide = convert<float>(narrow);
+    return narrow;
+  };
+  return {.options = problem.options,
+          .query = store(problem.query),
+          .key = store(problem.key),
+          .value = store(problem.value),
+          .means = problem.means,
+          .variances = problem.variances,
+          .prior_logits = problem.prior_logits,
+          .mask = problem.mask,
+          .initial_s = problem.initial_s,
+          .initial_z = problem.initial_z,
+          .grad_output = store(problem.grad_output),
+          .grad_final_s = problem.grad_final_s,
+          .grad_final_z = problem.grad_final_z};
+}
+
+template <class T>
 Problem<T> sequence_of(const Problem<T>& problem, std::int64_t index) {
   const Sequence sequence = sequences(problem.args(Backend::reference)).at(index);
   const auto rows = [&](const auto& tensor, std::int64_t begin, std::int64_t end) {
@@ -176,7 +198,8 @@ Results<T> solve(const Problem<T>& problem, Backend backend, const Executor& exe
   args.executor = executor.run ? executor : threads(2);
   const Case& c = problem.options;
   const auto prepare = [&](auto& tensor, const auto& shape) {
-    tensor = std::remove_reference_t<decltype(tensor)>(shape, NAN, layout);
+    using Tensor = std::remove_reference_t<decltype(tensor)>;
+    tensor = Tensor(shape, poison<typename Tensor::Element>(), layout);
   };
   Results<T> r;
   prepare(r.output, problem.grad_output.shape());
@@ -240,12 +263,20 @@ void expect_finite(const Results<T>& results) {
 
 template struct Problem<float>;
 template struct Problem<double>;
+template struct Problem<bfloat16>;
+template struct Problem<float16>;
+template Problem<bfloat16> stored_as(Problem<float>&);
+template Problem<float16> stored_as(Problem<float>&);
 template Problem<float> make_problem(const Case&, std::uint64_t);
 template Problem<double> make_problem(const Case&, std::uint64_t);
 template Problem<float> sequence_of(const Problem<float>&, std::int64_t);
 template Problem<double> sequence_of(const Problem<double>&, std::int64_t);
 template Results<float> solve(const Problem<float>&, Backend, const Executor&, Layout);
 template Results<double> solve(const Problem<double>&, Backend, const Executor&, Layout);
+template Results<bfloat16> solve(const Problem<bfloat16>&, Backend, const Executor&, Layout);
+template Results<float16> solve(const Problem<float16>&, Backend, const Executor&, Layout);
+template Results<bfloat16> solve_forward(const Problem<bfloat16>&, Backend, const Executor&);
+template Results<float16> solve_forward(const Problem<float16>&, Backend, const Executor&);
 template Results<float> solve_forward(const Problem<float>&, Backend, const Executor&);
 template Results<double> solve_forward(const Problem<double>&, Backend, const Executor&);
 template void expect_close(const Results<float>&, const Results<double>&, const Leniency&);
@@ -254,5 +285,7 @@ template void expect_same_bits(const Results<float>&, const Results<float>&);
 template void expect_same_bits(const Results<double>&, const Results<double>&);
 template void expect_finite(const Results<float>&);
 template void expect_finite(const Results<double>&);
+template void expect_finite(const Results<bfloat16>&);
+template void expect_finite(const Results<float16>&);
 
 }  // namespace gma::test

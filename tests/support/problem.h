@@ -45,46 +45,14 @@ struct Problem {
   }
 };
 
-/// query, key, value and the output's gradient of a problem in float, stored as T. The rest of a
-/// call is the problem's.
-template <class T>
-struct Stored {
-  explicit Stored(const Problem<float>& problem)
-      : query(convert<T>(problem.query)),
-        key(convert<T>(problem.key)),
-        value(convert<T>(problem.value)),
-        grad_output(convert<T>(problem.grad_output)) {}
-
-  /// Makes the problem hold what is stored, exactly.
-  void widen_into(Problem<float>& problem) const {
-    problem.query = convert<float>(query);
-    problem.key = convert<float>(key);
-    problem.value = convert<float>(value);
-    problem.grad_output = convert<float>(grad_output);
-  }
-
-  AttentionArgs<T> args(const Problem<float>& problem, Backend backend) const {
-    const AttentionArgs<float> wide = problem.args(backend);
-    AttentionArgs<T> args;
-    args.query = query.view();
-    args.key = key.view();
-    args.value = value.view();
-    args.means = wide.means;
-    args.variances = wide.variances;
-    args.prior_logits = wide.prior_logits;
-    args.is_causal = wide.is_causal;
-    args.eps = wide.eps;
-    args.backend = backend;
-    args.executor = threads(2);
-    return args;
-  }
-
-  Tensor<T, 4> query, key, value, grad_output;
-};
-
 /// Random data for a case, the same for the same seed.
 template <class T>
 Problem<T> make_problem(const Case& options, std::uint64_t seed = 1);
+
+/// The problem with query, key, value and the output's gradient stored as T, a type of 16 bits;
+/// makes `problem` hold exactly what is stored.
+template <class T>
+Problem<T> stored_as(Problem<float>& problem);
 
 /// One sequence of a problem, as a problem with B = 1.
 template <class T>

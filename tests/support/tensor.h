@@ -39,8 +39,9 @@ inline constexpr std::array kLayouts = {Layout::contiguous,    Layout::head_majo
 
 /// What is never written and must never be read.
 template <class T>
-constexpr T poison() {
-  if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::quiet_NaN();
+T poison() {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  if constexpr (std::is_constructible_v<T, float> && !std::is_integral_v<T>) return T(kNan);
   return T{};
 }
 
@@ -60,6 +61,7 @@ void for_each_index(const std::array<std::int64_t, Rank>& shape, Body body) {
 template <class T, std::size_t Rank>
 class Tensor {
  public:
+  using Element = T;
   using Shape = typename View<T, Rank>::Shape;
 
   Tensor() = default;

@@ -17,13 +17,13 @@ namespace gma::app {
 namespace {
 
 /// Options that the comparison itself gives to its runs.
-constexpr std::string_view kOwnOptions[] = {"data", "preset",    "seed",  "out",
+constexpr std::string_view kOwnOptions[] = {"data",      "preset", "seed",   "out",
                                             "test-data", "resume", "config", "overwrite"};
 
 void check_name(const std::string& name) {
   const bool fits = std::ranges::all_of(name, [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("-_+=").find(static_cast<char>(c)) !=
-                                       std::string_view::npos;
+    return std::isalnum(c) != 0 ||
+           std::string_view("-_+=").find(static_cast<char>(c)) != std::string_view::npos;
   });
   if (!fits) throw InvalidArgument("expected a name of letters, digits and any of -_+=");
 }

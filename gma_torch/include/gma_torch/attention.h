@@ -17,6 +17,11 @@ namespace gma_torch {
 struct State {
   at::Tensor s;
   at::Tensor z;
+
+  /// The rows `index` (int64): reordering for beam search, or selecting.
+  State select(const at::Tensor& index) const;
+  /// A copy that shares no memory.
+  State clone() const;
 };
 
 struct AttentionOptions {
