@@ -135,13 +135,14 @@ struct AttackCase {
   HeadOptions options;
   double radius = 3;
   int starts = 40;
-  double least_tightness = 0;  ///< in the 1-norm
+  double least_1 = 0;  ///< share of the bound that the attack must reach in the 1-norm
+  double least_2 = 0;  ///< in the 2-norm
 };
 
 class ResponsibilityBound : public testing::TestWithParam<AttackCase> {};
 
 TEST_P(ResponsibilityBound, WithstandsGradientAscent) {
-  const auto& [options, radius, starts, least_tightness] = GetParam();
+  const auto& [options, radius, starts, least_1, least_2] = GetParam();
   Random random(11);
   const Head head(options, random);
   const theory::Bounds bounds = theory::bounds(head.mixture(), radius);
@@ -152,35 +153,42 @@ TEST_P(ResponsibilityBound, WithstandsGradientAscent) {
   report("coarse", bounds.score_spread / bounds.coarse_score_spread);
   EXPECT_LT(share_1, 1);
   EXPECT_LT(share_2, 1);
-  EXPECT_GT(share_1, least_tightness);
-  EXPECT_GT(share_2, least_tightness / 2);
+  EXPECT_GT(share_1, least_1);
+  EXPECT_GT(share_2, least_2);
 }
 
-AttackCase small(CovarianceType type, std::int64_t components, double least_tightness) {
+AttackCase small(CovarianceType type, std::int64_t components, double least_1, double least_2) {
   return {.options = {.covariance_type = type, .components = components},
-          .least_tightness = least_tightness};
+          .least_1 = least_1,
+          .least_2 = least_2};
 }
 
-/// Of the size of a head in a model, with variances as a module starts them.
-AttackCase large(CovarianceType type, double least_tightness) {
+/// Of the size of a head in a model, with variances of 4 sqrt(D), as a module starts them.
+AttackCase large(CovarianceType type, double least_1, double least_2) {
   return {.options = {.covariance_type = type, .components = 32, .dim = 16, .variance = 16},
           .radius = 8,
           .starts = 10,
-          .least_tightness = least_tightness};
+          .least_1 = least_1,
+          .least_2 = least_2};
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ResponsibilityBound,
-    testing::Values(small(CovarianceType::diag, 2, 0.1), small(CovarianceType::tied, 2, 0.1),
-                    small(CovarianceType::spherical, 2, 0.1), small(CovarianceType::diag, 5, 0.1),
-                    small(CovarianceType::tied, 5, 0.1), small(CovarianceType::spherical, 5, 0.1),
-                    large(CovarianceType::diag, 0.1), large(CovarianceType::tied, 0.1),
-                    large(CovarianceType::spherical, 0.1)),
-    [](const auto& test) {
-      const HeadOptions& options = test.param.options;
-      return std::string(name_of(options.covariance_type)) + "_K" +
-             std::to_string(options.components) + "_D" + std::to_string(options.dim);
-    });
+/// The shares are 0.6 of what the attack reaches: a bound of twice its size would not be reached.
+INSTANTIATE_TEST_SUITE_P(All, ResponsibilityBound,
+                         testing::Values(small(CovarianceType::diag, 2, 0.45, 0.45),
+                                         small(CovarianceType::tied, 2, 0.6, 0.6),
+                                         small(CovarianceType::spherical, 2, 0.48, 0.48),
+                                         small(CovarianceType::diag, 5, 0.26, 0.26),
+                                         small(CovarianceType::tied, 5, 0.45, 0.42),
+                                         small(CovarianceType::spherical, 5, 0.28, 0.26),
+                                         large(CovarianceType::diag, 0.28, 0.2),
+                                         large(CovarianceType::tied, 0.22, 0.14),
+                                         large(CovarianceType::spherical, 0.33, 0.32)),
+                         [](const auto& test) {
+                           const HeadOptions& options = test.param.options;
+                           return std::string(name_of(options.covariance_type)) + "_K" +
+                                  std::to_string(options.components) + "_D" +
+                                  std::to_string(options.dim);
+                         });
 
 /// Where two scores of a head lie furthest apart within the ball, by iterations that never fall:
 /// the distance is convex, so it is greatest where x is parallel to its gradient.
@@ -192,11 +200,12 @@ struct Extreme {
 };
 
 Extreme find_extreme(const Head& head, double radius, Random& random) {
-  Extreme best{.x = Point(static_cast<std::size_t>(head.dim()))};
+  const Point center(static_cast<std::size_t>(head.dim()));
+  Extreme best{.x = center};
   for (std::int64_t k = 0; k < head.components(); ++k) {
     for (std::int64_t l = 0; l < k; ++l) {
       for (int start = 0; start < 8; ++start) {
-        Point x = random_point(head.dim(), radius, random);
+        Point x = start == 0 ? center : random_point(head.dim(), radius, random);
         for (int i = 0; i < 400; ++i) {
           const Point apart = difference(head.score(k, x), head.score(l, x));
           if (norm(apart) > best.spread) best = {norm(apart), k, l, x};
@@ -211,6 +220,16 @@ Extreme find_extreme(const Head& head, double radius, Random& random) {
     }
   }
   return best;
+}
+
+/// Makes the two components of the extreme equally responsible there, and switches off the others.
+void balance(Head& head, const Extreme& extreme) {
+  const auto& [spread, k, l, x] = extreme;
+  for (std::int64_t m = 0; m < head.components(); ++m) {
+    if (m != k && m != l) head.prior_logits(m) = -kInfinity;
+  }
+  const Point gamma = head.responsibilities(x);
+  head.prior_logits(k) -= std::log(gamma[k] / gamma[l]);
 }
 
 TEST(ScoreSpread, IsAttained) {
@@ -248,13 +267,9 @@ TEST(ResponsibilityBounds, IsAttainedForSomePriors) {
     Random random(14);
     Head head({.covariance_type = type, .components = 6, .dim = 4}, random);
     constexpr double kRadius = 3;
-    const auto [spread, k, l, x] = find_extreme(head, kRadius, random);
-    for (std::int64_t m = 0; m < 6; ++m) {
-      if (m != k && m != l) head.prior_logits(m) = -kInfinity;
-    }
-    const Point gamma = head.responsibilities(x);
-    head.prior_logits(k) -= std::log(gamma[k] / gamma[l]);
-
+    const Extreme extreme = find_extreme(head, kRadius, random);
+    balance(head, extreme);
+    const auto& [spread, k, l, x] = extreme;
     const theory::Bounds bounds = theory::bounds(head.mixture(), kRadius);
     const Point direction = difference(head.score(k, x), head.score(l, x));
     Point inward = moved(x, direction, (inner(direction, x) > 0 ? -1e-3 : 1e-3) / norm(direction));
@@ -389,36 +404,74 @@ double attack_along_differences(std::int64_t rows, std::int64_t dim, int starts,
 }
 
 TEST(ReadBound, WithstandsAscentOverQueriesAndKeys) {
+  constexpr double kEps = 0.01;
+  constexpr int kStarts = 5;
   for (const CovarianceType type : kCovarianceTypes) {
-    for (const double eps : {0.0, 0.01}) {
-      SCOPED_TRACE(testing::Message() << name_of(type) << ", eps " << eps);
-      Random random(16);
-      const Head head({.covariance_type = type, .components = 2, .dim = 2, .variance = 0.5},
-                      random);
-      const ReadOut read(head, eps);
-      const theory::Bounds bounds = theory::bounds(head.mixture(), ReadOut::kRadius);
-      const double diameter = theory::value_diameter(read.values().view(), eps);
+    SCOPED_TRACE(name_of(type));
+    Random random(16);
+    Head head({.covariance_type = type, .components = 2, .dim = 2, .variance = 0.5}, random);
+    balance(head, find_extreme(head, ReadOut::kRadius, random));
+    const ReadOut read(head, kEps);
+    const theory::Bounds bounds = theory::bounds(head.mixture(), ReadOut::kRadius);
+    const double diameter = theory::value_diameter(read.values().view(), kEps);
 
-      const double by_query =
-          attack_along_differences(2 + ReadOut::kKeys, 2, 20, random,
-                                   [&](Point& point) { return read.by_query(point); }) /
-          (bounds.read_query * diameter);
-      const double by_state = attack_along_differences(
-          2 + ReadOut::kKeys, 2, 20, random,
-          [&](Point& point) { return read.by_query_of_state(point, bounds.read_query); });
-      const double by_keys =
-          attack_along_differences(1 + 2 * ReadOut::kKeys, 2, 20, random,
-                                   [&](Point& point) { return read.by_keys(point); }) /
-          (bounds.read_key * diameter);
-      const std::string name = std::string(name_of(type)) + (eps > 0 ? "_eps" : "");
-      report("read_query_" + name, by_query);
-      report("read_query_of_state_" + name, by_state);
-      report("read_key_" + name, by_keys);
-      for (const double share : {by_query, by_state, by_keys}) {
-        EXPECT_LT(share, 1);
-        EXPECT_GT(share, 0.1);
-      }
-    }
+    const double by_query =
+        attack_along_differences(2 + ReadOut::kKeys, 2, kStarts, random,
+                                 [&](Point& point) { return read.by_query(point); }) /
+        (bounds.read_query * diameter);
+    const double by_state = attack_along_differences(
+        2 + ReadOut::kKeys, 2, kStarts, random,
+        [&](Point& point) { return read.by_query_of_state(point, bounds.read_query); });
+    const double by_keys =
+        attack_along_differences(1 + 2 * ReadOut::kKeys, 2, kStarts, random,
+                                 [&](Point& point) { return read.by_keys(point); }) /
+        (bounds.read_key * diameter);
+    report(std::string("read_query_") + name_of(type), by_query);
+    report(std::string("read_query_of_state_") + name_of(type), by_state);
+    report(std::string("read_key_") + name_of(type), by_keys);
+    for (const double share : {by_query, by_state, by_keys}) EXPECT_LT(share, 1);
+    EXPECT_GT(by_query, 0.18);
+    EXPECT_GT(by_state, 0.52);
+    EXPECT_GT(by_keys, 0.06);
+  }
+}
+
+/// Two components far apart, and values that the components keep apart. A query between them, or
+/// two keys that lie with the other component than their query, move the output as fast as a bound
+/// allows.
+TEST(ReadBound, IsNearlyAttained) {
+  Random random(18);
+  Head head({.covariance_type = CovarianceType::tied, .components = 2, .dim = 1}, random);
+  head.means(0, 0) = 1;
+  head.means(1, 0) = -1;
+  head.variances(0, 0) = 1;
+  head.prior_logits(0) = head.prior_logits(1) = 0;
+  const Attention attention{.head = head, .eps = 0};
+  const theory::Bounds bounds = theory::bounds(head.mixture(), 5);
+  EXPECT_DOUBLE_EQ(bounds.score_spread, 2);
+
+  const auto column = [](double first, double second) {
+    Tensor<double, 2> rows({2, 1}, first);
+    rows(1, 0) = second;
+    return rows;
+  };
+  constexpr double kStep = 1e-3;
+  const Tensor<double, 2> values = column(1, -1);
+  const double diameter = theory::value_diameter(values.view(), 0);
+  EXPECT_EQ(diameter, 2);
+
+  const Tensor<double, 2> outputs = attention(column(kStep, -kStep), column(5, -5), values);
+  const double by_query =
+      (outputs(0, 0) - outputs(1, 0)) / (2 * kStep) / (bounds.read_query * diameter);
+  const Tensor<double, 2> query({1, 1}, 5.0);
+  const double by_keys = (attention(query, column(-2.5 + kStep, -2.5 - kStep), values)(0, 0) -
+                          attention(query, column(-2.5, -2.5), values)(0, 0)) /
+                         kStep / (bounds.read_key * diameter);
+  report("read_query_at_best", by_query);
+  report("read_key_at_best", by_keys);
+  for (const double share : {by_query, by_keys}) {
+    EXPECT_LT(share, 1);
+    EXPECT_GT(share, 0.97);
   }
 }
 
