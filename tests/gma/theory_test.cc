@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <ostream>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -263,6 +264,8 @@ struct Refusal {
   std::function<void(Head&)> spoil;
   std::string message;
 };
+
+void PrintTo(const Refusal& refusal, std::ostream* stream) { *stream << refusal.name; }
 
 class TheoryRefuses : public testing::TestWithParam<Refusal> {};
 
