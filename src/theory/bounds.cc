@@ -117,6 +117,7 @@ double value_diameter(const View<const double, 2>& values, double eps) {
   check_present("values", values);
   check_eps(eps);
   std::vector<Vector> points;
+  points.reserve(static_cast<std::size_t>(values.size(0)) + 1);
   for (std::int64_t j = 0; j < values.size(0); ++j) {
     points.push_back(reference::load(values.at(j), values.size(1), values.strides[1]));
   }

@@ -67,11 +67,15 @@ inline Extreme find_extreme(const Head& head, double radius, Random& random) {
   Extreme best{.x = center};
   for (std::int64_t k = 0; k < head.components(); ++k) {
     for (std::int64_t l = 0; l < k; ++l) {
-      for (int start = 0; start < 8; ++start) {
+      for (int start = 0; start < 4; ++start) {
         Point x = start == 0 ? center : random_point(head.dim(), radius, random);
+        double before = -1;
         for (int i = 0; i < 400; ++i) {
           const Point apart = difference(head.score(k, x), head.score(l, x));
-          if (norm(apart) > best.spread) best = {norm(apart), k, l, x};
+          const double spread = norm(apart);
+          if (spread > best.spread) best = {spread, k, l, x};
+          if (spread <= before * (1 + 1e-13)) break;
+          before = spread;
           for (std::int64_t d = 0; d < head.dim(); ++d) {
             x[d] = apart[d] * (1 / head.variance(l, d) - 1 / head.variance(k, d));
           }

@@ -146,7 +146,7 @@ TEST(Jacobian, EqualsFiniteDifferencesAndStaysBelowItsBounds) {
     Random random(5);
     const Head head({.covariance_type = type}, random);
     double tightest = 0;
-    for (int trial = 0; trial < 200; ++trial) {
+    for (int trial = 0; trial < 60; ++trial) {
       const Point x = random_point(3, 4, random);
       const Point gamma = head.responsibilities(x);
       const Tensor<double, 2> jacobian = head.jacobian(x);
