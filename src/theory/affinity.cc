@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "common/checks.h"
 #include "gma/theory.h"
+#include "reference/mixture.h"
 #include "theory/components.h"
 
 namespace gma::theory {
@@ -48,6 +50,7 @@ std::int64_t numerical_rank(const View<const double, 2>& matrix, double toleranc
   check_present("matrix", matrix);
   check(tolerance >= 0 && tolerance < 1, "tolerance: expected a number in [0, 1), got {}",
         tolerance);
+  if (matrix.numel() == 0) return 0;
   std::vector<Vector> columns;
   double largest = 0;
   for (std::int64_t j = 0; j < matrix.size(1); ++j) {

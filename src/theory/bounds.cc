@@ -3,12 +3,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <utility>
 #include <vector>
 
 #include "common/checks.h"
 #include "gma/theory.h"
+#include "reference/mixture.h"
 #include "theory/components.h"
 
 namespace gma::theory {

@@ -110,9 +110,9 @@ std::string title(const AttackCase& one) {
 
 void PrintTo(const AttackCase& one, std::ostream* stream) { *stream << title(one); }
 
-class ResponsibilityBound : public testing::TestWithParam<AttackCase> {};
+class LipschitzAttack : public testing::TestWithParam<AttackCase> {};
 
-TEST_P(ResponsibilityBound, WithstandsGradientAscent) {
+TEST_P(LipschitzAttack, ComesNearTheBoundButNotPastIt) {
   const auto& [options, radius, starts, least_1, least_2] = GetParam();
   Random random(11);
   const Head head(options, random);
@@ -144,7 +144,7 @@ AttackCase large(CovarianceType type, double least_1, double least_2) {
 }
 
 /// The shares are 0.6 of what the attack reaches: a bound of twice its size would not be reached.
-INSTANTIATE_TEST_SUITE_P(All, ResponsibilityBound,
+INSTANTIATE_TEST_SUITE_P(All, LipschitzAttack,
                          testing::Values(small(CovarianceType::diag, 2, 0.45, 0.45),
                                          small(CovarianceType::tied, 2, 0.6, 0.6),
                                          small(CovarianceType::spherical, 2, 0.48, 0.48),
@@ -185,7 +185,7 @@ TEST(ScoreSpread, IsAttainedWhereTheSteepestChannelIsCentered) {
 
 /// No smaller constant holds for all priors: those that make the two components equally
 /// responsible, and no other, where their scores lie furthest apart attain the bound.
-TEST(ResponsibilityBounds, IsAttainedForSomePriors) {
+TEST(LipschitzBound, IsAttainedForSomePriors) {
   for (const CovarianceType type : kCovarianceTypes) {
     SCOPED_TRACE(name_of(type));
     Random random(14);
@@ -212,7 +212,7 @@ TEST(ResponsibilityBounds, IsAttainedForSomePriors) {
 
 /// Two crossed diagonal Gaussians with equal priors are equally responsible for all x on a
 /// diagonal, where their scores drift apart: the constant of a diag mixture grows with the radius.
-TEST(ResponsibilityBounds, GrowsWithTheRadiusForGoodReason) {
+TEST(LipschitzBound, GrowsWithTheRadiusForGoodReason) {
   Random random(15);
   Head head({.components = 2, .dim = 2}, random);
   for (std::int64_t k = 0; k < 2; ++k) {
