@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(
                 [](Call& c) { c.args.initial_state.z = {}; },
                 {"initial_state", "S and Z", "S alone"}},
         Refusal{"TheOtherHalfOfAnInitialState",
-                [](Call& c) { c.args.initial_state.s = {}; },
+                [](Call& c) { c.args.initial_state.s.data = nullptr; },
                 {"initial_state", "S and Z", "Z alone"}},
         Refusal{"NegativeEps", [](Call& c) { c.args.eps = -1e-6; }, {"eps", "-1e-06"}},
         Refusal{"InfiniteEps", [](Call& c) { c.args.eps = kInf; }, {"eps", "inf"}},
