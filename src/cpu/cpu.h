@@ -5,6 +5,8 @@
 // gma/linear_attention.h, valid and with an executor.
 #pragma once
 
+#include <cstdint>
+
 #include "gma/attention.h"
 #include "gma/linear_attention.h"
 
@@ -31,5 +33,9 @@ void linear_attention_backward(const LinearAttentionArgs<T>& args,
 
 /// Name of the instruction set in use.
 const char* instruction_set();
+
+/// Highway's bits of the instruction sets that the kernels are compiled for. Code that includes
+/// Highway with other compiler options would be told of others.
+std::int64_t compiled_targets();
 
 }  // namespace gma::cpu
