@@ -21,6 +21,7 @@ LAYERS: dict[str, set[str]] = {
     "src/reference": {"gma", "common", "reference", "fmt"},
     "src/cpu": {"gma", "common", "cpu", "fmt", "hwy"},
     "src/dispatch": {"gma", "common", "cpu", "dispatch", "reference", "fmt", "*.h"},
+    "src/theory": {"gma", "common", "reference", "theory", "fmt"},
     "src/io": {"gma", "common", "io", "fmt", "nlohmann", "*.h"},
     "gma_torch/include": PUBLIC | TORCH,
     "gma_torch/ops": PUBLIC | TORCH | {"ops", "fmt"},

@@ -8,5 +8,6 @@
 #include "gma/parallel.h"          // IWYU pragma: export
 #include "gma/safetensors.h"       // IWYU pragma: export
 #include "gma/selective_scan.h"    // IWYU pragma: export
+#include "gma/theory.h"            // IWYU pragma: export
 #include "gma/version.h"           // IWYU pragma: export
 #include "gma/view.h"              // IWYU pragma: export
