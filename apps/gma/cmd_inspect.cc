@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gma_torch/nn/checkpoint.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -85,6 +86,20 @@ gma_torch::nn::Checkpoint responsibilities_file(const Inspection& model, std::in
   return file;
 }
 
+/// Least and greatest bound of a head, "unknown" where there is none.
+std::string bounds_text(const ordered_json& metrics) {
+  std::vector<double> bounds;
+  for (const ordered_json& layer : metrics.at("layers")) {
+    for (const ordered_json& head : layer.at("heads")) {
+      if (head.at("bounds").is_null()) continue;
+      bounds.push_back(head.at("bounds").at("responsibilities").get<double>());
+    }
+  }
+  if (bounds.empty()) return "unknown";
+  const auto [least, greatest] = std::ranges::minmax(bounds);
+  return fmt::format("{:.3g} to {:.3g} over heads", least, greatest);
+}
+
 void print(const ordered_json& metrics) {
   const auto number = [&](const char* name) { return metrics.at(name).get<double>(); };
   const auto count = [&](const char* name) { return metrics.at(name).get<std::int64_t>(); };
@@ -100,6 +115,8 @@ void print(const ordered_json& metrics) {
              number("responsibility_entropy"), 100.0 * number("top_responsibility"));
   fmt::print("NMI, categories  {:.3f} (by chance {:.3f}; adjusted {:.3f})\n", number("nmi"),
              number("nmi_by_chance"), number("ami"));
+  fmt::print("Lipschitz bound  {} (responsibilities, 1-norm, within the text's radius)\n",
+             bounds_text(metrics));
 }
 
 void check(const InspectCommand& command) {

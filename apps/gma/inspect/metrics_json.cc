@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "gma/error.h"
+#include "gma/theory.h"
 #include "gma/version.h"
 
 namespace gma::app {
@@ -43,10 +45,37 @@ struct Union {
   }
 };
 
+/// What holds of a head for every routing vector as large as the text's (docs/theory.md); nothing
+/// for a mixture that is not finite.
+ordered_json bounds_json(const LayerInspection& layer, std::int64_t key_head, double radius) {
+  const std::int64_t components = layer.components, size = layer.head_size;
+  const MixtureView mixture = layer.mixture(key_head);
+  const std::vector<double> means(mixture.means.begin(), mixture.means.end());
+  const std::vector<double> variances(mixture.variances.begin(), mixture.variances.end());
+  const auto first = layer.log_priors.begin() + key_head * components;
+  const std::vector<double> priors(first, first + components);
+  try {
+    const theory::Bounds bounds = theory::bounds(
+        {View<const double, 2>::contiguous(means.data(), {components, size}),
+         View<const double, 2>::contiguous(variances.data(), {components, size}),
+         View<const double, 1>::contiguous(priors.data(), {components})},
+        radius);
+    return {{"radius", bounds.radius},
+            {"rank", bounds.rank},
+            {"score_spread", bounds.score_spread},
+            {"responsibilities", bounds.responsibilities},
+            {"gradient", bounds.gradient}};
+  } catch (const InvalidArgument&) {
+    return nullptr;
+  }
+}
+
 ordered_json head_json(const LayerInspection& layer, std::size_t head) {
   const std::int64_t key_head = static_cast<std::int64_t>(head) / (layer.heads / layer.key_heads);
   const MixtureView mixture = layer.mixture(key_head);
   const OverlapSummary overlaps = overlap_summary(mixture);
+  const double query_radius = layer.query.radius[head];
+  const double key_radius = layer.key.radius[static_cast<std::size_t>(key_head)];
   const auto [least, most] = std::ranges::minmax_element(mixture.variances);
   return {{"head", head},
           {"key_head", key_head},
@@ -54,8 +83,9 @@ ordered_json head_json(const LayerInspection& layer, std::size_t head) {
           {"key", layer.key.statistics[static_cast<std::size_t>(key_head)].metrics()},
           {"overlap_mean", overlaps.mean},
           {"overlap_max", overlaps.largest},
-          {"query_radius", layer.query.radius[head]},
-          {"key_radius", layer.key.radius[static_cast<std::size_t>(key_head)]},
+          {"query_radius", query_radius},
+          {"key_radius", key_radius},
+          {"bounds", bounds_json(layer, key_head, std::max(query_radius, key_radius))},
           {"variance_min", *least},
           {"variance_max", *most}};
 }

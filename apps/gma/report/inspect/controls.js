@@ -29,6 +29,7 @@ function draw({ isNewHead, isNewComponent }) {
     const name = describeHead(shown.layer, state.head, state.side);
     byId("head-heading").textContent = name[0].toUpperCase() + name.slice(1) +
       (models.length > 1 ? ` of ${shown.model.name}` : "");
+    byId("head-about").textContent = headInWords(shown.layer.metrics.heads[state.head]);
     refreshCharts();
   } else if (isNewComponent) {
     refreshCharts("component");
@@ -36,6 +37,17 @@ function draw({ isNewHead, isNewComponent }) {
   const { model, layer, head, side, component, first } = state;
   const parts = { model, layer, head, side, component: component ?? "", first };
   history.replaceState(null, "", `#${new URLSearchParams(parts)}`);
+}
+
+/// How large routing vectors are, how wide components, and how far a token can move.
+function headInWords({ query_radius, key_radius, variance_min, variance_max, bounds }) {
+  const short = (value) => value.toPrecision(3);
+  const sizes = `Routing vectors have norms up to ${short(query_radius)} (queries) and ` +
+    `${short(key_radius)} (keys), components variances from ${short(variance_min)} to ` +
+    `${short(variance_max)}.`;
+  return bounds === null ? sizes : `${sizes} Within that, a routing vector that moves by a length ` +
+    `of 1 changes its responsibilities by at most ${short(bounds.responsibilities)} (all changes ` +
+    `together, which are never more than 2), and the affinity has a rank of at most ${bounds.rank}.`;
 }
 
 function fill(select, values, chosen) {
