@@ -100,6 +100,10 @@ def test_overlap_is_that_of_the_checkpoint(inspected: Path, lm_run: Path) -> Non
         assert found["overlap_mean"] == pytest.approx(np.mean(values), rel=1e-4)
         assert found["overlap_max"] == pytest.approx(np.max(values), rel=1e-4)
         assert found["variance_min"] == pytest.approx(variances[head].min(), rel=1e-5)
+        bounds = found["bounds"]
+        assert bounds["rank"] == COMPONENTS
+        assert bounds["radius"] == max(found["query_radius"], found["key_radius"]) > 0
+        assert bounds["responsibilities"] == pytest.approx(bounds["score_spread"] / 2)
 
 
 def test_a_planted_model_has_an_nmi_of_one(tmp_path: Path) -> None:

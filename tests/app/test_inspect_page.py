@@ -136,8 +136,9 @@ def test_charts(page: Page) -> None:
         tuple(float(i == j) for j in range(4)) for i in range(4))
     # What a query reads is shared by the keys of its component up to itself.
     first, second = page.run("document.getElementById('chart-affinity').data[0].z.slice(4, 6)")
-    assert first[:5] == pytest.approx([0.5, 0, 0, 0, 0.5], abs=1e-5)  # "B" after "A1, "
-    assert second[:6] == pytest.approx([0, 0.5, 0, 0, 0, 0.5], abs=1e-5) and second[6] is None
+    # "B" after "A1, ": half of each of two, of five; then the same of six.
+    assert first[:5] == pytest.approx([2.5, 0, 0, 0, 2.5], abs=1e-4)
+    assert second[:6] == pytest.approx([0, 3, 0, 0, 0, 3], abs=1e-4) and second[6] is None
     assert "rank 4 of at most 4" in page.run(
         "document.querySelector('#chart-affinity').parentNode.innerText")
     page.run("document.getElementById('chart-usage').scrollIntoView({block: 'center'})")
