@@ -28,7 +28,7 @@ LAYERS: dict[str, set[str]] = {
     "gma_torch/nn": PUBLIC | TORCH | {"nn", "ops", "fmt", "nlohmann"},
     "apps/gma": PUBLIC
     | TORCH
-    | {"cli", "compare", "data", "infer", "profile", "report", "train"}
+    | {"cli", "compare", "data", "infer", "inspect", "profile", "report", "train"}
     | {"CLI", "curl", "fmt", "nlohmann", "openssl", "*.h"},
 }
 # Folders in which every source file must belong to a layer.

@@ -17,6 +17,7 @@ void add_train_command(CLI::App& root);
 void add_eval_command(CLI::App& root);
 void add_generate_command(CLI::App& root);
 void add_info_command(CLI::App& root);
+void add_inspect_command(CLI::App& root);
 void add_compare_command(CLI::App& root);
 void add_report_command(CLI::App& root);
 void add_profile_command(CLI::App& root);

@@ -43,6 +43,7 @@ int run(int argc, char** argv) {
   gma::app::add_report_command(app);
   gma::app::add_profile_command(app);
   gma::app::add_info_command(app);
+  gma::app::add_inspect_command(app);
   gma::app::add_data_command(app);
   try {
     app.parse(argc, argv);

@@ -68,6 +68,7 @@ std::shared_ptr<torch::nn::Module> GaussianMixtureAttentionImpl::make_alike() co
 Tensor GaussianMixtureAttentionImpl::attend(const Heads& heads,
                                             const std::optional<Tensor>& key_padding_mask,
                                             MixerState* state) {
+  if (observer_) observer_(heads.query, heads.key, key_padding_mask);
   if (state != nullptr) {
     const std::int64_t batch = heads.key.size(0), key_heads = config().key_value_heads();
     const std::int64_t components = config().num_components, size = config().head_size();
@@ -148,14 +149,19 @@ std::pair<Tensor, Tensor> GaussianMixtureAttentionImpl::responsibilities(
   const Source source{x, key_padding_mask};
   check_source("x", "key_padding_mask", source);
   const Heads heads = project(source, source, nullptr);
+  return responsibilities_of(heads.query, heads.key);
+}
+
+std::pair<Tensor, Tensor> GaussianMixtureAttentionImpl::responsibilities_of(
+    const Tensor& query, const Tensor& key) const {
   const std::int64_t group = config().num_heads / config().key_value_heads();
   const auto grouped = [&](const Tensor& parameter) {
     return parameter.repeat_interleave(group, 0);
   };
   const Tensor sigma2 = variances();
-  return {gma_torch::responsibilities(heads.query, grouped(means_), grouped(sigma2),
-                                      grouped(prior_logits_)),
-          gma_torch::responsibilities(heads.key, means_, sigma2, prior_logits_)};
+  return {
+      gma_torch::responsibilities(query, grouped(means_), grouped(sigma2), grouped(prior_logits_)),
+      gma_torch::responsibilities(key, means_, sigma2, prior_logits_)};
 }
 
 std::vector<Tensor> GaussianMixtureAttentionImpl::no_decay_parameters() const {

@@ -275,5 +275,21 @@ TEST(Console, FormatsFigures) {
             " 42% [########------------] step 42/100  loss 1.500  12.3k tokens/s  1:23 left");
 }
 
+TEST(Console, ShowsHowMixturesAreUsed) {
+  StepReport report{.step = 42,
+                    .steps = 100,
+                    .fraction = 0.5,
+                    .loss = 1.5,
+                    .learning_rate = 1e-3,
+                    .tokens_per_second = 12300,
+                    .seconds_left = 83,
+                    .usage_entropy = 0.934};
+  EXPECT_EQ(progress_bar(report),
+            " 50% [######------] step 42/100  loss 1.500  usage 0.93  12.3k tokens/s  1:23 left");
+  report.dead_components = 3;
+  EXPECT_EQ(progress_line(report),
+            "step 42/100  loss 1.5000  usage 0.93, 3 dead  lr 1.0e-03  12.3k tokens/s  1:23 left");
+}
+
 }  // namespace
 }  // namespace gma::app

@@ -12,6 +12,7 @@
 #include <set>
 #include <system_error>
 
+#include "data/text_sources.h"
 #include "data/utf8.h"
 #include "gma/error.h"
 
@@ -67,7 +68,7 @@ bool is_text(std::string_view bytes) {
   return odd <= bytes.size() / 8;
 }
 
-std::string read_file(const fs::path& path) {
+void read_file_blocks(const fs::path& path, const std::function<bool(std::string_view)>& sink) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) throw InvalidArgument(fmt::format("{}: no such file", path.string()));
@@ -78,11 +79,10 @@ std::string read_file(const fs::path& path) {
   if (!file) throw InvalidArgument(fmt::format("{}: {}", path.string(), std::strerror(errno)));
   gzbuffer(file.get(), 1U << 18);
 
-  std::string bytes;
   std::array<char, 1U << 18> block;
   int count = 0;
   while ((count = gzread(file.get(), block.data(), block.size())) > 0) {
-    bytes.append(block.data(), static_cast<std::size_t>(count));
+    if (!sink({block.data(), static_cast<std::size_t>(count)})) return;
   }
   int code = Z_OK;
   const char* message = gzerror(file.get(), &code);
@@ -92,6 +92,14 @@ std::string read_file(const fs::path& path) {
                                       : code == Z_BUF_ERROR ? "truncated gzip file"
                                                             : message));
   }
+}
+
+std::string read_file(const fs::path& path) {
+  std::string bytes;
+  read_file_blocks(path, [&](std::string_view block) {
+    bytes += block;
+    return true;
+  });
   return bytes;
 }
 
@@ -104,24 +112,36 @@ TextFile read_text_file(const fs::path& path) {
   return file;
 }
 
-TextFiles read_text_files(const std::vector<std::string>& paths) {
-  TextFiles result;
+std::vector<FoundFile> find_text_files(const std::vector<std::string>& paths,
+                                       std::int64_t* skipped_folders) {
+  std::vector<FoundFile> found;
   std::set<fs::path> known;
   for (const fs::path path : paths) {
     if (!fs::is_directory(path)) {
-      result.files.push_back(read_text_file(path));
+      found.push_back({path, true});
       continue;
     }
     const Listing listing = list_below(path);
-    result.skipped_folders += listing.skipped_folders;
+    if (skipped_folders != nullptr) *skipped_folders += listing.skipped_folders;
     for (const fs::path& below : listing.files) {
-      if (!known.insert(fs::canonical(below)).second) continue;
-      TextFile file{below, read_file(below)};
-      if (file.text.empty() || !is_text(file.text)) {
-        ++result.skipped;
-      } else {
-        result.files.push_back(std::move(file));
-      }
+      if (known.insert(fs::canonical(below)).second) found.push_back({below, false});
+    }
+  }
+  return found;
+}
+
+TextFiles read_text_files(const std::vector<std::string>& paths) {
+  TextFiles result;
+  for (const FoundFile& found : find_text_files(paths, &result.skipped_folders)) {
+    if (found.is_named) {
+      result.files.push_back(read_text_file(found.path));
+      continue;
+    }
+    TextFile file{found.path, read_file(found.path)};
+    if (file.text.empty() || !is_text(file.text)) {
+      ++result.skipped;
+    } else {
+      result.files.push_back(std::move(file));
     }
   }
   if (result.files.empty()) {

@@ -13,6 +13,12 @@ extern const char gma_runs_page_begin[];
 extern const char gma_runs_page_end[];
 extern const char gma_profile_page_begin[];
 extern const char gma_profile_page_end[];
+extern const char gma_inspect_page_begin[];
+extern const char gma_inspect_page_end[];
+extern const char gma_inspect_css_begin[];
+extern const char gma_inspect_css_end[];
+extern const char gma_inspect_js_begin[];
+extern const char gma_inspect_js_end[];
 }
 
 namespace gma::app {
@@ -43,10 +49,14 @@ void replace(std::string& text, std::string_view mark, std::string_view value) {
 std::string_view runs_template() { return {gma_runs_page_begin, gma_runs_page_end}; }
 std::string_view profile_template() { return {gma_profile_page_begin, gma_profile_page_end}; }
 
+std::string_view inspect_template() { return {gma_inspect_page_begin, gma_inspect_page_end}; }
+
 std::string make_page(std::string_view page, nlohmann::ordered_json data) {
   data["version"] = version();
   std::string text(page);
   replace(text, "/*STYLE*/", {gma_page_css_begin, gma_page_css_end});
+  replace(text, "/*INSPECT_STYLE*/", {gma_inspect_css_begin, gma_inspect_css_end});
+  replace(text, "/*INSPECT_SCRIPT*/", {gma_inspect_js_begin, gma_inspect_js_end});
   // The data last: it may hold anything, the marks included.
   replace(text, "/*PLOTLY*/", {gma_plotly_js_begin, gma_plotly_js_end});
   replace(text, "/*DATA*/", script_json(data));

@@ -11,6 +11,7 @@ namespace gma::app {
 
 std::string_view runs_template();
 std::string_view profile_template();
+std::string_view inspect_template();
 
 /// The template with plotly.js and the data, to which "version" is added, in their places. Nothing
 /// in the data can end or begin an element.

@@ -14,6 +14,7 @@ namespace gma::app {
 namespace {
 
 constexpr int kBarWidth = 20;
+constexpr int kBarWidthBesideUsage = 12;
 
 std::string scaled(double value, const std::array<const char*, 4>& units) {
   std::size_t unit = 0;
@@ -26,6 +27,13 @@ std::size_t terminal_width() {
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
                                                                          : kUsualWidth;
+}
+
+std::string usage(const StepReport& report) {
+  if (!report.usage_entropy) return {};
+  const std::string text = fmt::format("  usage {:.2f}", *report.usage_entropy);
+  return report.dead_components > 0 ? fmt::format("{}, {} dead", text, report.dead_components)
+                                    : text;
 }
 
 }  // namespace
@@ -57,16 +65,17 @@ void Console::clear_status() {
 }
 
 std::string progress_bar(const StepReport& report) {
-  const int filled = static_cast<int>(std::clamp(report.fraction, 0.0, 1.0) * kBarWidth);
-  return fmt::format("{:3.0f}% [{:#<{}}{:-<{}}] step {}/{}  loss {:.3f}  {} tokens/s  {} left",
+  const int width = report.usage_entropy ? kBarWidthBesideUsage : kBarWidth;
+  const int filled = static_cast<int>(std::clamp(report.fraction, 0.0, 1.0) * width);
+  return fmt::format("{:3.0f}% [{:#<{}}{:-<{}}] step {}/{}  loss {:.3f}{}  {} tokens/s  {} left",
                      100.0 * std::floor(std::min(report.fraction, 1.0) * 100.0) / 100.0, "", filled,
-                     "", kBarWidth - filled, report.step, report.steps, report.loss,
+                     "", width - filled, report.step, report.steps, report.loss, usage(report),
                      human_count(report.tokens_per_second), human_duration(report.seconds_left));
 }
 
 std::string progress_line(const StepReport& report) {
-  return fmt::format("step {}/{}  loss {:.4f}  lr {:.1e}  {} tokens/s  {} left", report.step,
-                     report.steps, report.loss, report.learning_rate,
+  return fmt::format("step {}/{}  loss {:.4f}{}  lr {:.1e}  {} tokens/s  {} left", report.step,
+                     report.steps, report.loss, usage(report), report.learning_rate,
                      human_count(report.tokens_per_second), human_duration(report.seconds_left));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,11 +39,14 @@ struct StepReport {
   double learning_rate = 0.0;
   double tokens_per_second = 0.0;
   double seconds_left = 0.0;
+  std::optional<double> usage_entropy = {};  ///< of models with Gaussian mixture attention
+  std::int64_t dead_components = 0;
 };
 
 /// "42% [########------------] step 420/1000  loss 1.234  12.3k tokens/s  1:23 left"
 std::string progress_bar(const StepReport& report);
-/// "step 420/1000  loss 1.234  lr 1.0e-03  12.3k tokens/s  1:23 left"
+/// "step 420/1000  loss 1.234  lr 1.0e-03  12.3k tokens/s  1:23 left"; both have "usage 0.93", and
+/// "3 dead" where there are any, behind the loss if there is a usage entropy.
 std::string progress_line(const StepReport& report);
 
 /// 1234567 as "1.2M".

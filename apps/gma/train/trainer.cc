@@ -71,7 +71,12 @@ Progress progress_from_json(const nlohmann::json& json) {
 
 Trainer::Trainer(const TrainConfig& config, TrainTask& task, Console& console, RunLog& log,
                  std::uint32_t data_checksum)
-    : config_(config), task_(task), console_(console), log_(log), optimizer_(task.model(), config) {
+    : config_(config),
+      task_(task),
+      console_(console),
+      log_(log),
+      optimizer_(task.model(), config),
+      monitor_(task.model()) {
   progress_.data_checksum = data_checksum;
   progress_.threads = at::get_num_threads();
 }
@@ -195,6 +200,10 @@ double Trainer::fraction() const {
   return std::max(of_steps, of_time);
 }
 
+bool Trainer::is_logged(std::int64_t step) const {
+  return step % config_.log_every == 0 || step == 1;
+}
+
 void Trainer::train_step(const StopRequest& stop) {
   const Clock::time_point begin = Clock::now();
   const double rate = learning_rate(config_, progress_.step, fraction());
@@ -208,7 +217,10 @@ void Trainer::train_step(const StopRequest& stop) {
       set_generator_state(generator);
       return;
     }
+    const bool is_watched = part == 0 && is_logged(progress_.step + 1);
+    if (is_watched) monitor_.watch();
     const TrainTask::BatchLoss batch = task_.loss(progress_.step * config_.grad_accum + part);
+    if (is_watched) health_ = monitor_.health();
     const torch::Tensor scaled = batch.loss / static_cast<double>(config_.grad_accum);
     scaled.backward();
     loss += scaled.item<double>();
@@ -236,8 +248,8 @@ void Trainer::fail_diverged(const std::string& what, double value, std::int64_t 
 }
 
 void Trainer::report(double loss, double learning_rate, double gradient_norm) {
-  const bool is_logged = progress_.step % config_.log_every == 0 || progress_.step == 1;
-  if (!is_logged && !console_.is_terminal()) return;
+  const bool is_logged_now = is_logged(progress_.step);
+  if (!is_logged_now && !console_.is_terminal()) return;
   const double done = fraction();
   const double session = seconds() - seconds_before_;
   const StepReport report = {
@@ -247,17 +259,24 @@ void Trainer::report(double loss, double learning_rate, double gradient_norm) {
       .loss = loss,
       .learning_rate = learning_rate,
       .tokens_per_second = tokens_per_second(),
-      .seconds_left = session * (1.0 - done) / std::max(done - fraction_before_, 1e-9)};
+      .seconds_left = session * (1.0 - done) / std::max(done - fraction_before_, 1e-9),
+      .usage_entropy = health_ ? std::optional(health_->usage_entropy) : std::nullopt,
+      .dead_components = health_ ? health_->dead_components : 0};
   console_.status(progress_bar(report));
-  if (!is_logged) return;
+  if (!is_logged_now) return;
   if (!console_.is_terminal()) console_.line(progress_line(report));
-  log_.write("train", {{"step", progress_.step},
-                       {"loss", loss},
-                       {"lr", learning_rate},
-                       {"grad_norm", gradient_norm},
-                       {"tokens", progress_.tokens},
-                       {"tokens_per_second", report.tokens_per_second},
-                       {"seconds", seconds()}});
+  nlohmann::ordered_json record = {
+      {"step", progress_.step},     {"loss", loss},
+      {"lr", learning_rate},        {"grad_norm", gradient_norm},
+      {"tokens", progress_.tokens}, {"tokens_per_second", report.tokens_per_second},
+      {"seconds", seconds()}};
+  if (health_) {
+    record["usage_entropy"] = health_->usage_entropy;
+    record["dead_components"] = health_->dead_components;
+    record["variance_min"] = health_->variance_min;
+    record["variance_max"] = health_->variance_max;
+  }
+  log_.write("train", record);
 }
 
 bool Trainer::validate(const StopRequest& stop) {

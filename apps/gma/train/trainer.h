@@ -12,6 +12,7 @@
 #include "train/config.h"
 #include "train/console.h"
 #include "train/optimizer.h"
+#include "train/routing_monitor.h"
 #include "train/run_log.h"
 #include "train/task.h"
 
@@ -65,6 +66,7 @@ class Trainer {
 
   double seconds() const;
   double fraction() const;
+  bool is_logged(std::int64_t step) const;
   void find_best(const std::filesystem::path& folder, const SavedModel& last, bool is_elsewhere);
   void take_folder();
   void train_step(const StopRequest& stop);
@@ -80,6 +82,8 @@ class Trainer {
   Console& console_;
   RunLog& log_;
   Optimizer optimizer_;
+  RoutingMonitor monitor_;
+  std::optional<RoutingHealth> health_;  ///< at the last step that was logged
   Progress progress_;
   /// The best model of the run that goes on, until it is saved in config.out.
   std::optional<gma_torch::nn::Checkpoint> best_from_elsewhere_;

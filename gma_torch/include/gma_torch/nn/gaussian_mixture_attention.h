@@ -1,9 +1,16 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
 #include "gma_torch/nn/attention_mixer.h"
 
 namespace gma_torch::nn {
+
+/// Is told what a layer routes: query (B, Tq, H, D) and key (B, Tk, Hk, D) vectors as the operator
+/// gets them, and which keys are kept.
+using RoutingObserver = std::function<void(const torch::Tensor& query, const torch::Tensor& key,
+                                           const std::optional<torch::Tensor>& key_padding_mask)>;
 
 /// Gaussian mixture attention between learned projections.
 ///
@@ -32,6 +39,16 @@ class GaussianMixtureAttentionImpl : public AttentionMixer {
   /// Responsibilities (B, T, H, K) of the tokens x as queries and as keys, for inspection.
   std::pair<torch::Tensor, torch::Tensor> responsibilities(
       const torch::Tensor& x, const std::optional<torch::Tensor>& key_padding_mask = std::nullopt);
+  /// The same of the routing vectors that an observer is told of.
+  std::pair<torch::Tensor, torch::Tensor> responsibilities_of(const torch::Tensor& query,
+                                                              const torch::Tensor& key) const;
+
+  /// Has every forward pass tell `observer`, before it attends; an empty one ends that. The model
+  /// computes the same bits. A clone has no observer.
+  void set_observer(RoutingObserver observer) { observer_ = std::move(observer); }
+
+  const torch::Tensor& means() const { return means_; }
+  const torch::Tensor& prior_logits() const { return prior_logits_; }
 
   std::vector<torch::Tensor> no_decay_parameters() const override;
 
@@ -47,6 +64,7 @@ class GaussianMixtureAttentionImpl : public AttentionMixer {
                             const torch::TensorOptions& options) const override;
 
   torch::Tensor means_, raw_variances_, prior_logits_;
+  RoutingObserver observer_;
 };
 TORCH_MODULE(GaussianMixtureAttention);
 
