@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from gma_torch._checks import (
+    check_flags,
+    check_numbers,
+    check_optional_tensors,
+    check_seed,
+    check_tensors,
+    unpack_state,
+)
 
 
 class State(NamedTuple):
@@ -21,47 +29,6 @@ class State(NamedTuple):
     """Sum of responsibilities times values, (B, Hk, K, Dv)."""
     z: Tensor
     """Sum of responsibilities, (B, Hk, K)."""
-
-
-def _check_tensors(**arguments: object) -> None:
-    for name, argument in arguments.items():
-        if not isinstance(argument, Tensor):
-            raise TypeError(f"{name}: expected a Tensor, got {type(argument).__name__}")
-        if argument.is_nested or argument.layout != torch.strided:
-            layout = "a nested one" if argument.is_nested else argument.layout
-            raise ValueError(f"{name}: expected a strided tensor, got {layout}")
-
-
-def _check_optional_tensors(**arguments: object) -> None:
-    _check_tensors(**{name: value for name, value in arguments.items() if value is not None})
-
-
-def _check_flags(**arguments: object) -> None:
-    for name, argument in arguments.items():
-        if not isinstance(argument, bool):
-            raise TypeError(f"{name}: expected a bool, got {type(argument).__name__}")
-
-
-def _check_numbers(**arguments: object) -> None:
-    for name, argument in arguments.items():
-        # float and int first: asking an abstract class takes a microsecond.
-        is_number = isinstance(argument, (float, int, Real, torch.SymFloat))
-        if isinstance(argument, bool) or not is_number:
-            raise TypeError(f"{name}: expected a number, got {type(argument).__name__}")
-
-
-def _check_seed(name: str, seed: object) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, (int, Integral, torch.SymInt)):
-        raise TypeError(f"{name}: expected an int or None, got {type(seed).__name__}")
-    if not -(2**63) <= seed < 2**63:
-        raise ValueError(f"{name}: expected an int of 64 bits, got {seed}")
-
-
-def _unpack_state(name: str, state: object) -> tuple[Tensor, Tensor]:
-    if not isinstance(state, tuple) or len(state) != 2:
-        raise TypeError(f"{name}: expected a pair of tensors (S, Z), got {type(state).__name__}")
-    _check_tensors(**{f"{name}.s": state[0], f"{name}.z": state[1]})
-    return state
 
 
 def gaussian_mixture_attention(
@@ -116,7 +83,7 @@ def gaussian_mixture_attention(
         ValueError, TypeError: naming the argument, what was expected and what came.
         NotImplementedError: in forward-mode differentiation, and in a second derivative.
     """
-    _check_tensors(
+    check_tensors(
         query=query,
         key=key,
         value=value,
@@ -124,16 +91,16 @@ def gaussian_mixture_attention(
         variances=variances,
         prior_logits=prior_logits,
     )
-    _check_optional_tensors(
+    check_optional_tensors(
         key_padding_mask=key_padding_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k
     )
     initial_s, initial_z = (
-        (None, None) if initial_state is None else _unpack_state("initial_state", initial_state)
+        (None, None) if initial_state is None else unpack_state("initial_state", initial_state)
     )
-    _check_flags(is_causal=is_causal, return_state=return_state)
-    _check_numbers(eps=eps, dropout_p=dropout_p)
+    check_flags(is_causal=is_causal, return_state=return_state)
+    check_numbers(eps=eps, dropout_p=dropout_p)
     if dropout_seed is not None:
-        _check_seed("dropout_seed", dropout_seed)
+        check_seed("dropout_seed", dropout_seed)
     else:
         # On the CPU whatever the default device: one generator decides, and a meta one draws none.
         dropout_seed = int(torch.randint(2**63 - 1, (), device="cpu")) if dropout_p > 0 else 0
@@ -182,7 +149,7 @@ def gaussian_mixture_attention_step(
     Returns:
         The output, (B, 1, Hq, Dv) or (B, Hq, Dv) like the query, and the new state.
     """
-    _check_tensors(
+    check_tensors(
         query=query,
         key=key,
         value=value,
@@ -190,8 +157,8 @@ def gaussian_mixture_attention_step(
         variances=variances,
         prior_logits=prior_logits,
     )
-    s, z = _unpack_state("state", state)
-    _check_numbers(eps=eps)
+    s, z = unpack_state("state", state)
+    check_numbers(eps=eps)
     has_token_axis = query.dim() == 4
     if has_token_axis:
         for name, tensor in (("query", query), ("key", key), ("value", value)):
@@ -221,5 +188,6 @@ def responsibilities(
     Returns:
         (B, T, H, K) in the dtype of the means; each row sums to 1.
     """
-    _check_tensors(x=x, means=means, variances=variances, prior_logits=prior_logits)
-    return torch.ops.gma.responsibilities(x, means, variances, prior_logits)
+    check_tensors(x=x, means=means, variances=variances, prior_logits=prior_logits)
+    gamma: Tensor = torch.ops.gma.responsibilities(x, means, variances, prior_logits)
+    return gamma

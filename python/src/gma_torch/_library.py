@@ -32,7 +32,7 @@ def load_library() -> None:
     """Loads the library; raises ImportError if it is missing or belongs to another torch."""
     path = find_library()
     try:
-        torch.ops.load_library(str(path))
+        torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
     except OSError as error:
         raise ImportError(
             f"gma_torch: {path} does not load into torch {torch.__version__}. If it was built for "
