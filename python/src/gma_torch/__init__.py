@@ -14,6 +14,7 @@ from gma_torch._attention import (  # noqa: E402
 )
 from gma_torch._checkpoint import Checkpoint, load_checkpoint, save_checkpoint  # noqa: E402
 from gma_torch._config import GmaConfig  # noqa: E402
+from gma_torch._explain import Explanation, explain  # noqa: E402
 from gma_torch._mixer import GaussianMixtureAttention  # noqa: E402
 from gma_torch._models import (  # noqa: E402
     GmaBlock,
@@ -26,6 +27,7 @@ from gma_torch._version import __version__  # noqa: E402
 
 __all__ = [
     "Checkpoint",
+    "Explanation",
     "GaussianMixtureAttention",
     "GmaBlock",
     "GmaConfig",
@@ -35,6 +37,7 @@ __all__ = [
     "ModelState",
     "State",
     "__version__",
+    "explain",
     "gaussian_mixture_attention",
     "gaussian_mixture_attention_step",
     "load_checkpoint",

@@ -16,6 +16,8 @@ from gma_torch._checks import (
     check_tensors,
     unpack_state,
 )
+from gma_torch._transforms import attention as attention_in_transforms
+from gma_torch._transforms import transforms_are_active
 
 
 class State(NamedTuple):
@@ -82,6 +84,14 @@ def gaussian_mixture_attention(
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
         NotImplementedError: in forward-mode differentiation, and in a second derivative.
+
+    >>> x = torch.randn(2, 10, 4, 8)
+    >>> means, variances, logits = torch.randn(4, 6, 8), torch.ones(4, 6, 8), torch.zeros(4, 6)
+    >>> output, state = gaussian_mixture_attention(
+    ...     x, x, x, means, variances, logits, is_causal=True, return_state=True
+    ... )
+    >>> output.shape, state.s.shape
+    (torch.Size([2, 10, 4, 8]), torch.Size([2, 4, 6, 8]))
     """
     check_tensors(
         query=query,
@@ -104,6 +114,17 @@ def gaussian_mixture_attention(
     else:
         # On the CPU whatever the default device: one generator decides, and a meta one draws none.
         dropout_seed = int(torch.randint(2**63 - 1, (), device="cpu")) if dropout_p > 0 else 0
+    if transforms_are_active():
+        output, s, z = attention_in_transforms(
+            (query, key, value, means, variances, prior_logits),
+            (key_padding_mask, cu_seqlens_q, cu_seqlens_k),
+            None if initial_s is None or initial_z is None else (initial_s, initial_z),
+            is_causal,
+            eps,
+            dropout_p,
+            dropout_seed,
+        )
+        return output, State(s, z) if return_state else None
     output, s, z = torch.ops.gma.gaussian_mixture_attention(
         query,
         key,
@@ -148,6 +169,15 @@ def gaussian_mixture_attention_step(
 
     Returns:
         The output, (B, 1, Hq, Dv) or (B, Hq, Dv) like the query, and the new state.
+
+    >>> means, variances, logits = torch.randn(4, 6, 8), torch.ones(4, 6, 8), torch.zeros(4, 6)
+    >>> state = State(torch.zeros(2, 4, 6, 8), torch.zeros(2, 4, 6))
+    >>> for token in torch.randn(10, 2, 4, 8):
+    ...     output, state = gaussian_mixture_attention_step(
+    ...         token, token, token, means, variances, logits, state
+    ...     )
+    >>> float(state.z[0, 0].sum().round())
+    10.0
     """
     check_tensors(
         query=query,
@@ -167,9 +197,16 @@ def gaussian_mixture_attention_step(
                     f"{name}: expected one token, (B, 1, H, D), got {list(tensor.shape)}"
                 )
         query, key, value = query.squeeze(1), key.squeeze(1), value.squeeze(1)
-    output, s, z = torch.ops.gma.gaussian_mixture_attention_step(
-        query, key, value, means, variances, prior_logits, s, z, eps=eps
-    )
+    if transforms_are_active():
+        token = (query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1))
+        output, s, z = attention_in_transforms(
+            (*token, means, variances, prior_logits), (None,) * 3, (s, z), True, eps, 0.0, 0
+        )
+        output = output.squeeze(1)
+    else:
+        output, s, z = torch.ops.gma.gaussian_mixture_attention_step(
+            query, key, value, means, variances, prior_logits, s, z, eps=eps
+        )
     return output.unsqueeze(1) if has_token_axis else output, State(s, z)
 
 
@@ -187,6 +224,13 @@ def responsibilities(
 
     Returns:
         (B, T, H, K) in the dtype of the means; each row sums to 1.
+
+    >>> means = torch.tensor([[[0.0], [4.0]]])
+    >>> gamma = responsibilities(
+    ...     torch.tensor([0.0, 2.0, 4.0]).view(1, 3, 1, 1), means, torch.ones(1, 2, 1), torch.zeros(1, 2)
+    ... )
+    >>> gamma.round(decimals=2).squeeze().tolist()
+    [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
     """
     check_tensors(x=x, means=means, variances=variances, prior_logits=prior_logits)
     gamma: Tensor = torch.ops.gma.responsibilities(x, means, variances, prior_logits)

@@ -5,6 +5,7 @@ classifier, with the parameter names of the C++ modules."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from os import PathLike
 
 import torch
@@ -14,6 +15,7 @@ from gma_torch._checks import check_indices, check_mask, check_tensors
 from gma_torch._config import GmaConfig
 from gma_torch._mixer import GaussianMixtureAttention
 from gma_torch._positions import padded_positions
+from gma_torch._short_conv import ShortConv
 from gma_torch._state import MixerState, ModelState
 
 
@@ -124,6 +126,12 @@ class GmaTransformer(nn.Module):
             [block.get_submodule("mixer").initial_state(batch_size) for block in self.blocks]  # type: ignore[operator]
         )
 
+    def residual_writers(self) -> Iterator[nn.Module]:
+        """The projections whose outputs are added to the residual stream."""
+        for block in self.blocks:
+            yield block.get_submodule("mixer.o_proj")
+            yield block.get_submodule("down")
+
     def _embed(
         self, tokens: Tensor, padding_mask: Tensor | None, state: ModelState | None
     ) -> Tensor:
@@ -145,25 +153,25 @@ class GmaTransformer(nn.Module):
         return x + embedded
 
 
-def initialize(module: nn.Module, num_layers: int) -> None:
-    """Normal weights of deviation 0.02; those that write to the residual stream are smaller, so
-    that its variance does not grow with the number of layers."""
-    deviation = 0.02
-    residual_scale = 1 / math.sqrt(2 * num_layers)
-    for name, child in module.named_modules():
-        if isinstance(child, nn.Linear):
-            is_residual = name.endswith(("o_proj", "down"))
-            nn.init.normal_(child.weight, 0, deviation * (residual_scale if is_residual else 1))
-            if child.bias is not None:
-                nn.init.zeros_(child.bias)
-        elif isinstance(child, nn.Embedding):
-            nn.init.normal_(child.weight, 0, deviation)
-        elif isinstance(child, GaussianMixtureAttention):
-            child.reset_mixture()
-        elif not any(True for _ in child.children()) and any(
-            True for _ in child.parameters(recurse=False)
-        ):
-            child.reset_parameters()
+def initialize_module(module: nn.Module, transformer: GmaTransformer) -> None:
+    """Weights of one module of a model: normal of deviation 0.02. Those that write to the residual
+    stream are smaller, so that its variance does not grow with the number of layers."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        is_residual = any(module is writer for writer in transformer.residual_writers())
+        scale = 1 / math.sqrt(2 * len(transformer.blocks)) if is_residual else 1.0
+        nn.init.normal_(module.weight, 0, 0.02 * scale)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, GaussianMixtureAttention):
+        module.reset_mixture()
+    elif isinstance(module, (nn.LayerNorm, ShortConv)):
+        module.reset_parameters()
+
+
+def initialize(model: nn.Module, transformer: GmaTransformer) -> None:
+    """initialize_module() for all modules."""
+    for module in model.modules():
+        initialize_module(module, transformer)
 
 
 class GmaForCausalLM(nn.Module):
@@ -214,7 +222,7 @@ class GmaForCausalLM(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws all weights anew."""
-        initialize(self, self.config.num_layers)
+        initialize(self, self.transformer)
 
     def forward(
         self,
@@ -295,7 +303,7 @@ class GmaForSequenceClassification(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws all weights anew."""
-        initialize(self, self.config.num_layers)
+        initialize(self, self.transformer)
 
     def forward(self, tokens: Tensor, *, padding_mask: Tensor | None = None) -> Tensor:
         """Logits (B, num_classes) of tokens (B, T) int64, T > 0, from the mean over the positions
