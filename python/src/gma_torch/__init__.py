@@ -14,6 +14,7 @@ from gma_torch._attention import (  # noqa: E402
 )
 from gma_torch._checkpoint import Checkpoint, load_checkpoint, save_checkpoint  # noqa: E402
 from gma_torch._config import GmaConfig  # noqa: E402
+from gma_torch._convert import replace_attention  # noqa: E402
 from gma_torch._explain import Explanation, explain  # noqa: E402
 from gma_torch._mixer import GaussianMixtureAttention  # noqa: E402
 from gma_torch._models import (  # noqa: E402
@@ -42,6 +43,7 @@ __all__ = [
     "gaussian_mixture_attention_step",
     "load_checkpoint",
     "parameter_groups",
+    "replace_attention",
     "responsibilities",
     "save_checkpoint",
 ]
