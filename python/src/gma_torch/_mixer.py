@@ -331,7 +331,8 @@ class GaussianMixtureAttention(nn.Module):
             projected, state.tensors[tail] = conv.forward_after(projected, state[tail])
         elif conv is not None:
             projected = conv(projected)
-        return projected.view(x.size(0), x.size(1), -1, self.head_size)
+        heads = projected.size(2) // self.head_size
+        return projected.view(x.size(0), x.size(1), heads, self.head_size)
 
     def _rotated(self, heads: Tensor, mask: Tensor | None, state: MixerState | None) -> Tensor:
         if self.rotary is None:

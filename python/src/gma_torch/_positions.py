@@ -50,8 +50,8 @@ class Rotary:
         if positions is None:
             phases = table.narrow(0, first, length)
         else:
-            phases = table.index_select(0, positions.flatten()).view(*positions.shape, 1, -1)
-        pairs = x.to(_real_dtype(x)).contiguous().view(*x.shape[:-1], -1, 2)
+            phases = table.index_select(0, positions.flatten()).view(*positions.shape, *table.shape[1:])
+        pairs = x.to(_real_dtype(x)).contiguous().view(*x.shape[:-1], self.head_size // 2, 2)
         rotated = torch.view_as_real(torch.view_as_complex(pairs) * phases)
         return rotated.flatten(-2).to(x.dtype)
 
@@ -64,7 +64,7 @@ class Rotary:
         angles = angles.unsqueeze(-2)
         real = _real_dtype(x)
         cos, sin = angles.cos().to(real), angles.sin().to(real)
-        even, odd = x.to(real).reshape(*x.shape[:-1], -1, 2).unbind(-1)
+        even, odd = x.to(real).reshape(*x.shape[:-1], self.head_size // 2, 2).unbind(-1)
         rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1)
         return rotated.flatten(-2).to(x.dtype)
 

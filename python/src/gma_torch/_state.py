@@ -33,11 +33,16 @@ class MixerState:
             ) from None
 
     def reorder(self, index: Tensor) -> MixerState:
-        """The rows `index` (int64) of every tensor: for beam search, or to select sequences.
-        Raises ValueError for a row that there is not."""
+        """The rows `index` (rows) int64 of every tensor, on their device: for beam search, or to
+        select sequences. Raises ValueError for a row that there is not."""
         for tensor in self.tensors.values():
             check_indices("index", index, tensor.size(0))
-        return self._map(lambda tensor: tensor.index_select(0, index.to(tensor.device)))
+            if index.dim() != 1 or index.device != tensor.device:
+                raise ValueError(
+                    f"index: expected shape (rows) on {tensor.device}, got {list(index.shape)} on "
+                    f"{index.device}"
+                )
+        return self._map(lambda tensor: tensor.index_select(0, index))
 
     def clone(self) -> MixerState:
         return self._map(torch.clone)
@@ -70,7 +75,7 @@ class ModelState:
         return self.layers[0].position
 
     def reorder(self, index: Tensor) -> ModelState:
-        """The rows `index` (int64) of every tensor: see :meth:`MixerState.reorder`."""
+        """The rows `index` (rows) int64 of every tensor: see :meth:`MixerState.reorder`."""
         return ModelState([layer.reorder(index) for layer in self.layers])
 
     def clone(self) -> ModelState:
