@@ -27,6 +27,9 @@ wheel: setup  ## build the Python package into dist/, for the torch in .venv
 	@CMAKE_BUILD_PARALLEL_LEVEL="$${CMAKE_BUILD_PARALLEL_LEVEL:-$$(nproc)}" $(PYTHON) -m pip wheel . \
 	    --no-deps --no-build-isolation --disable-pip-version-check --wheel-dir dist
 
+docs: setup  ## build the pages and the reference of the Python package into build/docs
+	@$(PYTHON) -m mkdocs build --quiet --strict
+
 bench: build  ## measure the kernels against their peers, in minutes; ARGS="--out DIR" keeps the results
 	@$(PYTHON) benchmarks/run.py $(ARGS)
 

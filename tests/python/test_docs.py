@@ -5,6 +5,8 @@ import doctest
 import importlib
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,13 @@ def test_every_public_name_has_a_docstring_with_an_example():
     assert not without
     for name in ("gaussian_mixture_attention", "gaussian_mixture_attention_step", "responsibilities"):
         assert ">>> " in getattr(gma_torch, name).__doc__
+
+
+def test_the_reference_builds_without_warnings_and_names_everything(tmp_path):
+    pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0 and "WARNING" not in result.stderr, result.stderr
+    page = (tmp_path / "reference" / "python.html").read_text()
+    for name in gma_torch.__all__:
+        assert name.startswith("__") or f'id="gma_torch.{name}"' in page, name

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import gma_torch
+from gma_torch._version import WHEELS_TORCH
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_python(code: str, **environment: str) -> str:
+def last_line_of_failure(code: str, **environment: str) -> str:
     """The last line on stderr of a failing program."""
     result = subprocess.run(
         [sys.executable, "-c", code],
@@ -28,7 +29,7 @@ def run_python(code: str, **environment: str) -> str:
 
 
 def test_import_with_another_torch_ends_in_one_line():
-    line = run_python("import torch; torch.__version__ = '2.14.1+cpu'; import gma_torch")
+    line = last_line_of_failure("import torch; torch.__version__ = '2.14.1+cpu'; import gma_torch")
     assert re.match(
         r"ImportError: gma_torch: .*\.so was built for torch 2\.13.*, but this is torch 2\.14\.1", line
     )
@@ -36,7 +37,7 @@ def test_import_with_another_torch_ends_in_one_line():
 
 def test_huggingface_without_transformers_ends_in_one_line():
     code = "import sys; sys.modules['transformers'] = None; import gma_torch.huggingface"
-    assert run_python(code).startswith(
+    assert last_line_of_failure(code).startswith(
         "ImportError: gma_torch.huggingface needs transformers 5.24 or newer: pip install"
     )
 
@@ -47,7 +48,7 @@ def test_checkpoints_without_safetensors_end_in_one_line(tmp_path):
         f"gma_torch.load_checkpoint({str(tmp_path)!r} + '/model')"
     )
     (tmp_path / "model").touch()
-    assert run_python(code).startswith(
+    assert last_line_of_failure(code).startswith(
         "ImportError: gma_torch: checkpoints need the package safetensors"
     )
 
@@ -56,6 +57,7 @@ def test_there_is_one_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     cmake = re.search(r"project\(gma VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())
     assert gma_torch.__version__ == project["version"] == cmake[1]
+    assert project["dependencies"] == [f"torch=={WHEELS_TORCH}.*"]
 
 
 @pytest.mark.slow

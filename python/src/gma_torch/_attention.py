@@ -23,7 +23,7 @@ from gma_torch._transforms import transforms_are_active
 class State(NamedTuple):
     """All that a sequence leaves behind, and all that decoding needs.
 
-    One row a sequence: B of them, or ``len(cu_seqlens) - 1`` when packed. In float32 (float64 for
+    One row a sequence: B of them, or `len(cu_seqlens) - 1` when packed. In float32 (float64 for
     float64 input), differentiable.
     """
 
@@ -51,8 +51,8 @@ def gaussian_mixture_attention(
     dropout_p: float = 0.0,
     dropout_seed: int | None = None,
 ) -> tuple[Tensor, State | None]:
-    """Gaussian mixture attention: every query reads ``Gamma_Q S / (Gamma_Q Z + eps)``, where
-    ``S = Gamma_K^T V``, ``Z = Gamma_K^T 1`` and the rows of Gamma are the posterior probabilities
+    """Gaussian mixture attention: every query reads `Gamma_Q S / (Gamma_Q Z + eps)`, where
+    `S = Gamma_K^T V`, `Z = Gamma_K^T 1` and the rows of Gamma are the posterior probabilities
     of the K mixture components. Time and memory are linear in the number of tokens.
 
     Args:
@@ -164,8 +164,11 @@ def gaussian_mixture_attention_step(
         query: (B, 1, Hq, D), or (B, Hq, D).
         key: (B, 1, Hk, D), or (B, Hk, D).
         value: (B, 1, Hk, Dv), or (B, Hk, Dv).
-        means, variances, prior_logits, eps: as for :func:`gaussian_mixture_attention`.
+        means: as for `gaussian_mixture_attention()`, as the next two.
+        variances: positive.
+        prior_logits: (Hk, K).
         state: (S, Z) before the token; left unchanged.
+        eps: added to the normaliser.
 
     Returns:
         The output, (B, 1, Hq, Dv) or (B, Hq, Dv) like the query, and the new state.

@@ -34,11 +34,11 @@ class Checkpoint:
 
     model: GmaForCausalLM | GmaForSequenceClassification
     tokenizer: str = "bytes"
-    """``"bytes"``, ``"sentencepiece"``, ``"words"`` or ``"listops"``."""
+    """`"bytes"`, `"sentencepiece"`, `"words"` or `"listops"`."""
     tokenizer_model: bytes = b""
     """A serialised SentencePiece model, or the words."""
     training_config: dict[str, Any] = field(default_factory=dict)
-    """Options of `gma train`; `gma eval` reads ``context`` unless told it by ``--context``."""
+    """Options of `gma train`; `gma eval` reads `context` unless told it by `--context`."""
     progress: dict[str, Any] = field(default_factory=dict)
 
 

@@ -92,8 +92,8 @@ def check_mixer(
 class GmaConfig:
     """Sizes and options of a model, with the names and defaults of the `gma` program's.
 
-    The fields of mixers other than ``gma`` are carried along, so that the text of a config comes
-    out as it went in, but only ``mixer="gma"`` can be built here.
+    The fields of mixers other than `gma` are carried along, so that the text of a config comes
+    out as it went in, but only `mixer="gma"` can be built here.
 
     Raises:
         ValueError, TypeError: naming the first field that is unusable.

@@ -25,17 +25,19 @@ def replace_attention(
     **options: Any,
 ) -> list[str]:
     """Swaps attention modules of `model`, in place, for Gaussian mixture attention, and keeps their
-    projections: ``nn.MultiheadAttention``, and the self-attention of GPT-2 as transformers has it.
+    projections: `nn.MultiheadAttention`, and the self-attention of GPT-2 as transformers has it.
     The mixtures are new, so the model wants to be trained on.
 
     Args:
         model: with such modules in it, at any depth.
-        layers: which of them, counted from 0 in the order of ``model.named_modules()``; None is all.
+        layers: which of them, counted from 0 in the order of `model.named_modules()`; None is all.
             The rest keeps its attention.
-        is_causal: for ``nn.MultiheadAttention``, which is told in each call; GPT-2 is causal.
+        is_causal: for `nn.MultiheadAttention`, which is told in each call; GPT-2 is causal.
         sample: keyword arguments of a call of the model. It is run once on them, and the means start
-            as routing vectors of its tokens: see :meth:`GaussianMixtureAttention.initialize_means`.
-        num_components, use_rotary, options: of :class:`GaussianMixtureAttention`.
+            as routing vectors of its tokens: see `GaussianMixtureAttention.initialize_means()`.
+        num_components: Gaussians a head.
+        use_rotary: rotary positions, for models that have no positions else.
+        **options: others of `GaussianMixtureAttention`.
 
     Returns:
         The names of the modules that were swapped.
@@ -90,7 +92,7 @@ class _Adapter(nn.Module):
 
 
 class MultiheadAttentionAdapter(_Adapter):
-    """The signature of ``nn.MultiheadAttention``."""
+    """The signature of `nn.MultiheadAttention`."""
 
     # nn.TransformerEncoderLayer asks, before it takes a path of its own past forward().
     in_proj_bias = None

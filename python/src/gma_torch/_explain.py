@@ -14,11 +14,11 @@ _OPERATOR = "gma::gaussian_mixture_attention"
 
 
 class Explanation(NamedTuple):
-    """What :func:`explain` found."""
+    """What `explain()` found."""
 
     path: str
-    """``"kernel"``: fused, no responsibilities stored; ``"composite"``: plain ATen in chunks;
-    ``"meta"``: shapes only."""
+    """`"kernel"`: fused, no responsibilities stored; `"composite"`: plain ATen in chunks;
+    `"meta"`: shapes only."""
     reason: str
     """Why this path and, where it is not the kernel, why not."""
     notes: tuple[str, ...]
@@ -37,7 +37,7 @@ def explain(
     prior_logits: Tensor,
     **options: Any,
 ) -> Explanation:
-    """Tells which path :func:`gaussian_mixture_attention` will take for the same arguments, and why
+    """Tells which path `gaussian_mixture_attention()` will take for the same arguments, and why
     not the fast one. Nothing is computed.
 
     Raises:

@@ -33,11 +33,11 @@ class GaussianMixtureAttention(nn.Module):
     """Gaussian mixture attention between learned projections.
 
     Every key head has a mixture of `num_components` Gaussians over its routing vectors:
-    ``means`` (H, K, D), drawn from N(0, 1); ``raw_variances`` (H, K, D), with
-    ``sigma^2 = softplus(raw_variances) + variance_floor``, in (H, 1, D) with
-    ``covariance_type="tied"`` and (H, K, 1) with ``"spherical"``; ``prior_logits`` (H, K), zero.
+    `means` (H, K, D), drawn from N(0, 1); `raw_variances` (H, K, D), with
+    `sigma^2 = softplus(raw_variances) + variance_floor`, in (H, 1, D) with
+    `covariance_type="tied"` and (H, K, 1) with `"spherical"`; `prior_logits` (H, K), zero.
     They are float32 whatever the module is converted to (float64 in a float64 module), and are not
-    to be decayed: see :func:`parameter_groups`.
+    to be decayed: see `parameter_groups()`.
 
     Args:
         hidden_size: width of the tokens.
@@ -50,8 +50,8 @@ class GaussianMixtureAttention(nn.Module):
         use_short_conv: depthwise convolution and SiLU on query, key and value.
         short_conv_width: taps of that convolution.
         attention_dropout: probability with which a responsibility is dropped in training.
-        covariance_type: which variances differ: ``"diag"`` by component and channel, ``"tied"`` by
-            channel, ``"spherical"`` by component.
+        covariance_type: which variances differ: `"diag"` by component and channel, `"tied"` by
+            channel, `"spherical"` by component.
         initial_variance: sigma^2 at the start; None is 4 sqrt(head size), so that every token first
             takes part in many components.
         variance_floor: least sigma^2.
@@ -202,10 +202,10 @@ class GaussianMixtureAttention(nn.Module):
         Args:
             x: (B, Tq, hidden_size) in the dtype of the weights, or of any that autocast takes.
             context: (B, Tk, hidden_size) that keys and values come from, for cross-attention;
-                needs ``is_causal=False``.
+                needs `is_causal=False`.
             key_padding_mask: (B, Tk) bool, True = keep. Kept tokens are numbered from 0 whatever
                 the padding.
-            state: from :meth:`initial_state`, causal only. x continues the sequences that it has
+            state: from `initial_state()`, causal only. x continues the sequences that it has
                 seen, and it moves on past x. A mask is then legal in the first call only, with the
                 padding in front. Whatever is raised, the state is as it was.
 
@@ -234,7 +234,7 @@ class GaussianMixtureAttention(nn.Module):
         return output
 
     def initial_state(self, batch_size: int) -> MixerState:
-        """The state before the first token; needs ``is_causal=True``."""
+        """The state before the first token; needs `is_causal=True`."""
         if not self.is_causal:
             raise ValueError("initial_state: expected a module with is_causal=True, got False")
         tensors: dict[str, Tensor] = {}

@@ -56,7 +56,7 @@ class GmaBlock(nn.Module):
         state: MixerState | None = None,
     ) -> Tensor:
         """x (B, T, hidden_size) to the same shape; the rest as for
-        :meth:`GaussianMixtureAttention.forward`."""
+        `GaussianMixtureAttention.forward()`."""
         mixed = self.mixer(self.mixer_norm(x), key_padding_mask=key_padding_mask, state=state)
         x = x + self.dropout(mixed)
         hidden: Tensor = self.down(nn.functional.gelu(self.up(self.mlp_norm(x))))
@@ -215,7 +215,7 @@ class GmaForCausalLM(nn.Module):
         cls, path: str | PathLike[str], *, device: torch.device | str | None = None
     ) -> GmaForCausalLM:
         """The language model of a file or run folder of `gma train`, in evaluation mode. Raises
-        ValueError for anything else: see :func:`load_checkpoint`."""
+        ValueError for anything else: see `load_checkpoint()`."""
         from gma_torch._checkpoint import load_model
 
         return load_model(path, cls, device)
@@ -236,7 +236,7 @@ class GmaForCausalLM(nn.Module):
         Args:
             tokens: (B, T) int64.
             padding_mask: (B, T) bool, True = keep.
-            state: from :meth:`initial_state`; the tokens continue what it has seen, and it moves on
+            state: from `initial_state()`; the tokens continue what it has seen, and it moves on
                 past them. A mask is then legal in the first call only, with the padding in front.
 
         Returns:
@@ -251,7 +251,7 @@ class GmaForCausalLM(nn.Module):
         padding_mask: Tensor | None = None,
         state: ModelState | None = None,
     ) -> Tensor:
-        """forward() without :meth:`logits`, for callers that need those of some positions only."""
+        """forward() without `logits()`, for callers that need those of some positions only."""
         features: Tensor = self.transformer(tokens, padding_mask=padding_mask, state=state)
         return features
 
@@ -296,7 +296,7 @@ class GmaForSequenceClassification(nn.Module):
         cls, path: str | PathLike[str], *, device: torch.device | str | None = None
     ) -> GmaForSequenceClassification:
         """The classifier of a file or run folder of `gma train`, in evaluation mode. Raises
-        ValueError for anything else: see :func:`load_checkpoint`."""
+        ValueError for anything else: see `load_checkpoint()`."""
         from gma_torch._checkpoint import load_model
 
         return load_model(path, cls, device)

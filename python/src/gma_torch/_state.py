@@ -65,7 +65,7 @@ class MixerState:
 
 @dataclass
 class ModelState:
-    """State of a whole model: one :class:`MixerState` a layer."""
+    """State of a whole model: one `MixerState` a layer."""
 
     layers: list[MixerState]
 
@@ -75,7 +75,7 @@ class ModelState:
         return self.layers[0].position
 
     def reorder(self, index: Tensor) -> ModelState:
-        """The rows `index` (rows) int64 of every tensor: see :meth:`MixerState.reorder`."""
+        """The rows `index` (rows) int64 of every tensor: see `MixerState.reorder()`."""
         return ModelState([layer.reorder(index) for layer in self.layers])
 
     def clone(self) -> ModelState:

@@ -1,7 +1,7 @@
 # Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 """The language model inside Hugging Face's transformers: importing this module registers it with
-AutoConfig and AutoModelForCausalLM under the model type ``gma``. Needs ``pip install
-gma_torch[transformers]``."""
+AutoConfig and AutoModelForCausalLM under the model type `gma`. Needs `pip install
+gma_torch[transformers]`."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _NAMES = {field.name: field.name for field in dataclasses.fields(GmaConfig)} | {
 
 
 class GmaPretrainedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
-    """The fields of :class:`gma_torch.GmaConfig`, where ``max_length`` is called
-    ``max_position_embeddings``, and those that every config of transformers has.
+    """The fields of `GmaConfig`, where `max_length` is called
+    `max_position_embeddings`, and those that every config of transformers has.
 
     >>> from transformers import AutoConfig
     >>> config = AutoConfig.for_model("gma", vocab_size=100, hidden_size=32)
@@ -107,7 +107,7 @@ class GmaCausalLMOutput(ModelOutput):
 
 
 class GmaPretrainedForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-untyped-call]
-    """:class:`gma_torch.GmaForCausalLM`, weight by weight, as a model of transformers.
+    """`GmaForCausalLM`, weight by weight, as a model of transformers.
 
     >>> model = AutoModelForCausalLM.from_config(
     ...     GmaPretrainedConfig(vocab_size=50, hidden_size=32, num_layers=1, num_components=8)
@@ -134,7 +134,7 @@ class GmaPretrainedForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignor
 
     @classmethod
     def from_gma(cls, model: GmaForCausalLM) -> GmaPretrainedForCausalLM:
-        """A copy of a model, as :meth:`gma_torch.GmaForCausalLM.from_checkpoint` gives it."""
+        """A copy of a model, as `GmaForCausalLM.from_checkpoint()` gives it."""
         fields = dataclasses.asdict(model.config)
         pretrained = cls(GmaPretrainedConfig(**{_NAMES[name]: fields[name] for name in fields}))
         pretrained.load_state_dict(model.state_dict())
@@ -142,7 +142,7 @@ class GmaPretrainedForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignor
         return pretrained
 
     def to_gma(self) -> GmaForCausalLM:
-        """A copy as a plain module, which :func:`gma_torch.save_checkpoint` takes."""
+        """A copy as a plain module, which `save_checkpoint()` takes."""
         model = GmaForCausalLM(self.config.to_gma())
         model.load_state_dict(self.state_dict())
         return model.train(self.training)
