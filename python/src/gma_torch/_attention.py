@@ -125,6 +125,8 @@ def gaussian_mixture_attention(
             dropout_seed,
         )
         return output, State(s, z) if return_state else None
+    # Compilers that leave Python behind take no operator that leaves a result out.
+    wants_state = return_state or torch.compiler.is_exporting()
     output, s, z = torch.ops.gma.gaussian_mixture_attention(
         query,
         key,
@@ -138,7 +140,7 @@ def gaussian_mixture_attention(
         cu_seqlens_k=cu_seqlens_k,
         initial_s=initial_s,
         initial_z=initial_z,
-        return_state=return_state,
+        return_state=wants_state,
         eps=eps,
         dropout_p=dropout_p,
         dropout_seed=dropout_seed,
