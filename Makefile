@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 BUILD = cmake --build --parallel "$$(nproc)" --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench bench-full format lint check sanitize clean
+.PHONY: help setup build demo test wheel docs bench bench-full format lint check sanitize clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand --tabs=18
@@ -22,6 +22,13 @@ demo: build  ## train a language model, evaluate it, generate from it; DATA='a.t
 
 test: build  ## run every test; ARGS='-R name' picks some
 	@$(PYTHON) scripts/run_tests.py default $(ARGS)
+
+wheel: setup  ## build the Python package into dist/, for the torch in .venv
+	@CMAKE_BUILD_PARALLEL_LEVEL="$${CMAKE_BUILD_PARALLEL_LEVEL:-$$(nproc)}" $(PYTHON) -m pip wheel . \
+	    --no-deps --no-build-isolation --disable-pip-version-check --wheel-dir dist
+
+docs: setup  ## build the pages and the reference of the Python package into build/docs
+	@$(PYTHON) -m mkdocs build --quiet --strict
 
 bench: build  ## measure the kernels against their peers, in minutes; ARGS="--out DIR" keeps the results
 	@$(PYTHON) benchmarks/run.py $(ARGS)

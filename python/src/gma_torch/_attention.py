@@ -3,17 +3,27 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from gma_torch._checks import (
+    check_flags,
+    check_numbers,
+    check_optional_tensors,
+    check_seed,
+    check_tensors,
+    unpack_state,
+)
+from gma_torch._transforms import attention as attention_in_transforms
+from gma_torch._transforms import transforms_are_active
+
 
 class State(NamedTuple):
     """All that a sequence leaves behind, and all that decoding needs.
 
-    One row a sequence: B of them, or ``len(cu_seqlens) - 1`` when packed. In float32 (float64 for
+    One row a sequence: B of them, or `len(cu_seqlens) - 1` when packed. In float32 (float64 for
     float64 input), differentiable.
     """
 
@@ -21,47 +31,6 @@ class State(NamedTuple):
     """Sum of responsibilities times values, (B, Hk, K, Dv)."""
     z: Tensor
     """Sum of responsibilities, (B, Hk, K)."""
-
-
-def _check_tensors(**arguments: object) -> None:
-    for name, argument in arguments.items():
-        if not isinstance(argument, Tensor):
-            raise TypeError(f"{name}: expected a Tensor, got {type(argument).__name__}")
-        if argument.is_nested or argument.layout != torch.strided:
-            layout = "a nested one" if argument.is_nested else argument.layout
-            raise ValueError(f"{name}: expected a strided tensor, got {layout}")
-
-
-def _check_optional_tensors(**arguments: object) -> None:
-    _check_tensors(**{name: value for name, value in arguments.items() if value is not None})
-
-
-def _check_flags(**arguments: object) -> None:
-    for name, argument in arguments.items():
-        if not isinstance(argument, bool):
-            raise TypeError(f"{name}: expected a bool, got {type(argument).__name__}")
-
-
-def _check_numbers(**arguments: object) -> None:
-    for name, argument in arguments.items():
-        # float and int first: asking an abstract class takes a microsecond.
-        is_number = isinstance(argument, (float, int, Real, torch.SymFloat))
-        if isinstance(argument, bool) or not is_number:
-            raise TypeError(f"{name}: expected a number, got {type(argument).__name__}")
-
-
-def _check_seed(name: str, seed: object) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, (int, Integral, torch.SymInt)):
-        raise TypeError(f"{name}: expected an int or None, got {type(seed).__name__}")
-    if not -(2**63) <= seed < 2**63:
-        raise ValueError(f"{name}: expected an int of 64 bits, got {seed}")
-
-
-def _unpack_state(name: str, state: object) -> tuple[Tensor, Tensor]:
-    if not isinstance(state, tuple) or len(state) != 2:
-        raise TypeError(f"{name}: expected a pair of tensors (S, Z), got {type(state).__name__}")
-    _check_tensors(**{f"{name}.s": state[0], f"{name}.z": state[1]})
-    return state
 
 
 def gaussian_mixture_attention(
@@ -82,8 +51,8 @@ def gaussian_mixture_attention(
     dropout_p: float = 0.0,
     dropout_seed: int | None = None,
 ) -> tuple[Tensor, State | None]:
-    """Gaussian mixture attention: every query reads ``Gamma_Q S / (Gamma_Q Z + eps)``, where
-    ``S = Gamma_K^T V``, ``Z = Gamma_K^T 1`` and the rows of Gamma are the posterior probabilities
+    """Gaussian mixture attention: every query reads `Gamma_Q S / (Gamma_Q Z + eps)`, where
+    `S = Gamma_K^T V`, `Z = Gamma_K^T 1` and the rows of Gamma are the posterior probabilities
     of the K mixture components. Time and memory are linear in the number of tokens.
 
     Args:
@@ -115,8 +84,16 @@ def gaussian_mixture_attention(
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
         NotImplementedError: in forward-mode differentiation, and in a second derivative.
+
+    >>> x = torch.randn(2, 10, 4, 8)
+    >>> means, variances, logits = torch.randn(4, 6, 8), torch.ones(4, 6, 8), torch.zeros(4, 6)
+    >>> output, state = gaussian_mixture_attention(
+    ...     x, x, x, means, variances, logits, is_causal=True, return_state=True
+    ... )
+    >>> output.shape, state.s.shape
+    (torch.Size([2, 10, 4, 8]), torch.Size([2, 4, 6, 8]))
     """
-    _check_tensors(
+    check_tensors(
         query=query,
         key=key,
         value=value,
@@ -124,19 +101,32 @@ def gaussian_mixture_attention(
         variances=variances,
         prior_logits=prior_logits,
     )
-    _check_optional_tensors(
+    check_optional_tensors(
         key_padding_mask=key_padding_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k
     )
     initial_s, initial_z = (
-        (None, None) if initial_state is None else _unpack_state("initial_state", initial_state)
+        (None, None) if initial_state is None else unpack_state("initial_state", initial_state)
     )
-    _check_flags(is_causal=is_causal, return_state=return_state)
-    _check_numbers(eps=eps, dropout_p=dropout_p)
+    check_flags(is_causal=is_causal, return_state=return_state)
+    check_numbers(eps=eps, dropout_p=dropout_p)
     if dropout_seed is not None:
-        _check_seed("dropout_seed", dropout_seed)
+        check_seed("dropout_seed", dropout_seed)
     else:
         # On the CPU whatever the default device: one generator decides, and a meta one draws none.
         dropout_seed = int(torch.randint(2**63 - 1, (), device="cpu")) if dropout_p > 0 else 0
+    if transforms_are_active():
+        output, s, z = attention_in_transforms(
+            (query, key, value, means, variances, prior_logits),
+            (key_padding_mask, cu_seqlens_q, cu_seqlens_k),
+            None if initial_s is None or initial_z is None else (initial_s, initial_z),
+            is_causal,
+            eps,
+            dropout_p,
+            dropout_seed,
+        )
+        return output, State(s, z) if return_state else None
+    # Compilers that leave Python behind take no operator that leaves a result out.
+    wants_state = return_state or torch.compiler.is_exporting()
     output, s, z = torch.ops.gma.gaussian_mixture_attention(
         query,
         key,
@@ -150,7 +140,7 @@ def gaussian_mixture_attention(
         cu_seqlens_k=cu_seqlens_k,
         initial_s=initial_s,
         initial_z=initial_z,
-        return_state=return_state,
+        return_state=wants_state,
         eps=eps,
         dropout_p=dropout_p,
         dropout_seed=dropout_seed,
@@ -176,13 +166,25 @@ def gaussian_mixture_attention_step(
         query: (B, 1, Hq, D), or (B, Hq, D).
         key: (B, 1, Hk, D), or (B, Hk, D).
         value: (B, 1, Hk, Dv), or (B, Hk, Dv).
-        means, variances, prior_logits, eps: as for :func:`gaussian_mixture_attention`.
+        means: as for `gaussian_mixture_attention()`, as the next two.
+        variances: positive.
+        prior_logits: (Hk, K).
         state: (S, Z) before the token; left unchanged.
+        eps: added to the normaliser.
 
     Returns:
         The output, (B, 1, Hq, Dv) or (B, Hq, Dv) like the query, and the new state.
+
+    >>> means, variances, logits = torch.randn(4, 6, 8), torch.ones(4, 6, 8), torch.zeros(4, 6)
+    >>> state = State(torch.zeros(2, 4, 6, 8), torch.zeros(2, 4, 6))
+    >>> for token in torch.randn(10, 2, 4, 8):
+    ...     output, state = gaussian_mixture_attention_step(
+    ...         token, token, token, means, variances, logits, state
+    ...     )
+    >>> float(state.z[0, 0].sum().round())
+    10.0
     """
-    _check_tensors(
+    check_tensors(
         query=query,
         key=key,
         value=value,
@@ -190,8 +192,8 @@ def gaussian_mixture_attention_step(
         variances=variances,
         prior_logits=prior_logits,
     )
-    s, z = _unpack_state("state", state)
-    _check_numbers(eps=eps)
+    s, z = unpack_state("state", state)
+    check_numbers(eps=eps)
     has_token_axis = query.dim() == 4
     if has_token_axis:
         for name, tensor in (("query", query), ("key", key), ("value", value)):
@@ -200,9 +202,16 @@ def gaussian_mixture_attention_step(
                     f"{name}: expected one token, (B, 1, H, D), got {list(tensor.shape)}"
                 )
         query, key, value = query.squeeze(1), key.squeeze(1), value.squeeze(1)
-    output, s, z = torch.ops.gma.gaussian_mixture_attention_step(
-        query, key, value, means, variances, prior_logits, s, z, eps=eps
-    )
+    if transforms_are_active():
+        token = (query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1))
+        output, s, z = attention_in_transforms(
+            (*token, means, variances, prior_logits), (None,) * 3, (s, z), True, eps, 0.0, 0
+        )
+        output = output.squeeze(1)
+    else:
+        output, s, z = torch.ops.gma.gaussian_mixture_attention_step(
+            query, key, value, means, variances, prior_logits, s, z, eps=eps
+        )
     return output.unsqueeze(1) if has_token_axis else output, State(s, z)
 
 
@@ -220,6 +229,14 @@ def responsibilities(
 
     Returns:
         (B, T, H, K) in the dtype of the means; each row sums to 1.
+
+    >>> means = torch.tensor([[[0.0], [4.0]]])
+    >>> gamma = responsibilities(
+    ...     torch.tensor([0.0, 2.0, 4.0]).view(1, 3, 1, 1), means, torch.ones(1, 2, 1), torch.zeros(1, 2)
+    ... )
+    >>> gamma.round(decimals=2).squeeze().tolist()
+    [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
     """
-    _check_tensors(x=x, means=means, variances=variances, prior_logits=prior_logits)
-    return torch.ops.gma.responsibilities(x, means, variances, prior_logits)
+    check_tensors(x=x, means=means, variances=variances, prior_logits=prior_logits)
+    gamma: Tensor = torch.ops.gma.responsibilities(x, means, variances, prior_logits)
+    return gamma

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import torch
 
+from gma_torch._version import WHEELS_TORCH
+
 _NAME = "libgma_torch.so"
 
 
@@ -32,11 +34,12 @@ def load_library() -> None:
     """Loads the library; raises ImportError if it is missing or belongs to another torch."""
     path = find_library()
     try:
-        torch.ops.load_library(str(path))
+        torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
     except OSError as error:
         raise ImportError(
-            f"gma_torch: {path} does not load into torch {torch.__version__}. If it was built for "
-            f"another version, build it again with 'make build'. The loader says: {error}"
+            f"gma_torch: {path} does not load into torch {torch.__version__}: expected the version "
+            f"that it was built with, which for wheels is {WHEELS_TORCH}. Install that torch, or build "
+            f"for this one with 'make build'. The loader says: {error}"
         ) from error
     built_for = torch.ops.gma._torch_version()
     if built_for.split("+")[0] != torch.__version__.split("+")[0]:
