@@ -22,13 +22,13 @@ namespace {
 
 namespace nn = gma_torch::nn;
 
-torch::IValue read(const std::string& path) {
+torch::Tensor read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return torch::pickle_load({std::istreambuf_iterator<char>(file), {}});
+  return torch::pickle_load({std::istreambuf_iterator<char>(file), {}}).toTensor();
 }
 
-void write(const std::string& path, const torch::IValue& value) {
-  const std::vector<char> bytes = torch::pickle_save(value);
+void write(const std::string& path, const torch::Tensor& tensor) {
+  const std::vector<char> bytes = torch::pickle_save(tensor);
   std::ofstream(path, std::ios::binary).write(bytes.data(), std::ssize(bytes));
 }
 
@@ -60,10 +60,10 @@ int main(int argc, char** argv) try {
   if (arguments.size() != 4) return 2;
   const torch::InferenceMode inference;
   if (arguments[0] == "logits") {
-    write(arguments[3], logits(arguments[1], read(arguments[2]).toTensor()));
+    write(arguments[3], logits(arguments[1], read(arguments[2])));
   } else {
     torch::inductor::AOTIModelPackageLoader loader(arguments[1]);
-    write(arguments[3], loader.run(read(arguments[2]).toTensorVector()));
+    write(arguments[3], loader.run({read(arguments[2])}).at(0));
   }
   return 0;
 } catch (const std::exception& error) {
