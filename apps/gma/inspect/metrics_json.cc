@@ -55,11 +55,11 @@ ordered_json bounds_json(const LayerInspection& layer, std::int64_t key_head, do
   const auto first = layer.log_priors.begin() + key_head * components;
   const std::vector<double> priors(first, first + components);
   try {
-    const theory::Bounds bounds = theory::bounds(
-        {View<const double, 2>::contiguous(means.data(), {components, size}),
-         View<const double, 2>::contiguous(variances.data(), {components, size}),
-         View<const double, 1>::contiguous(priors.data(), {components})},
-        radius);
+    const theory::Bounds bounds =
+        theory::bounds({View<const double, 2>::contiguous(means.data(), {components, size}),
+                        View<const double, 2>::contiguous(variances.data(), {components, size}),
+                        View<const double, 1>::contiguous(priors.data(), {components})},
+                       radius);
     return {{"radius", bounds.radius},
             {"rank", bounds.rank},
             {"score_spread", bounds.score_spread},
