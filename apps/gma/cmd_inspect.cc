@@ -3,6 +3,7 @@
 // gma inspect.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gma_torch/nn/checkpoint.h>
 
 #include <algorithm>
@@ -150,7 +151,9 @@ void run(InspectCommand& command) {
       metrics.push_back(metrics_json(models.back()));
     }
   }
-  if (command.title.empty()) command.title = fmt::format("{}", command.checkpoints.front());
+  if (command.title.empty()) {
+    command.title = fmt::format("{}", fmt::join(command.checkpoints, " and "));
+  }
 
   OutputFiles files(folder.path(), {"report.html", "metrics.json"});
   write_inspect_page(command.title, models, [&](std::string_view bytes) { files.write(0, bytes); });
@@ -200,7 +203,7 @@ void add_inspect_command(CLI::App& root) {
   app->add_option("--out", command->out, "Folder for report.html and metrics.json")
       ->type_name("DIR")
       ->capture_default_str();
-  app->add_option("--title", command->title, "Heading of the report [the checkpoint]");
+  app->add_option("--title", command->title, "Heading of the report [the checkpoints]");
   add_number(*app, "--threads", command->threads, kThreads, "Threads; 0: one a core");
   app->add_flag("--json", command->json, "Print metrics.json");
   add_config_option(*app);

@@ -43,7 +43,7 @@ function draw({ isNewHead, isNewComponent }) {
 function headInWords({ query_radius, key_radius, variance_min, variance_max, bounds }) {
   const short = (value) => value.toPrecision(3);
   const sizes = `Routing vectors have norms up to ${short(query_radius)} (queries) and ` +
-    `${short(key_radius)} (keys), components variances from ${short(variance_min)} to ` +
+    `${short(key_radius)} (keys), components have variances from ${short(variance_min)} to ` +
     `${short(variance_max)}.`;
   return bounds === null ? sizes : `${sizes} Within that, a routing vector that moves by a length ` +
     `of 1 changes its responsibilities by at most ${short(bounds.responsibilities)} (all changes ` +
