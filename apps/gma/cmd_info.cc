@@ -54,9 +54,10 @@ ordered_json checkpoint_info(const std::string& path) {
     tensors[name] = {{"dtype", c10::toString(tensor.scalar_type())},
                      {"shape", tensor.sizes().vec()}};
   }
+  const auto writer = checkpoint.metadata.find("gma_version");
   return {{"path", file.string()},
           {"task", name_of(saved.task)},
-          {"written_by", checkpoint.metadata.at("gma_version")},
+          {"written_by", writer == checkpoint.metadata.end() ? "unknown" : writer->second},
           {"tokenizer", saved.tokenizer->kind()},
           {"parameters", parameters},
           {"resumable", is_resumable(checkpoint)},
