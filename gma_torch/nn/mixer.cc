@@ -78,7 +78,7 @@ void MixerState::set(std::string_view name, torch::Tensor tensor) {
   }
 }
 
-MixerState MixerState::select(const torch::Tensor& index) const {
+MixerState MixerState::reorder(const torch::Tensor& index) const {
   MixerState selected{{}, position};
   for (const auto& [name, tensor] : tensors) {
     check_indices("index", index, tensor.size(0));

@@ -51,9 +51,9 @@ ModelConfig validated(const ModelConfig& config) {
 
 }  // namespace
 
-ModelState ModelState::select(const Tensor& index) const {
+ModelState ModelState::reorder(const Tensor& index) const {
   ModelState selected;
-  for (const MixerState& layer : layers) selected.layers.push_back(layer.select(index));
+  for (const MixerState& layer : layers) selected.layers.push_back(layer.reorder(index));
   return selected;
 }
 

@@ -19,7 +19,7 @@ std::int64_t draw_seed() {
 
 }  // namespace
 
-State State::select(const at::Tensor& index) const {
+State State::reorder(const at::Tensor& index) const {
   return {s.index_select(0, index), z.index_select(0, index)};
 }
 

@@ -187,8 +187,8 @@ void step(const StepArgs<T>& args, const View<T, 3>& output);
 /// of `to`, which has as many and must not overlap `from`: beams that are reordered, doubled or
 /// ended. Throws InvalidArgument for shapes that do not fit or an index that `from` does not have.
 template <class A>
-void gather_state(const State<const A>& from, std::span<const std::int64_t> order,
-                  const State<A>& to);
+void reorder_state(const State<const A>& from, std::span<const std::int64_t> order,
+                   const State<A>& to);
 
 /// Options of gaussian_mixture_attention(), by the names that every layer uses.
 template <class T>

@@ -70,8 +70,8 @@ void step(const StepArgs<T>& args, const View<T, 3>& output) {
 }
 
 template <class A>
-void gather_state(const State<const A>& from, std::span<const std::int64_t> order,
-                  const State<A>& to) {
+void reorder_state(const State<const A>& from, std::span<const std::int64_t> order,
+                   const State<A>& to) {
   const auto count = static_cast<std::int64_t>(order.size());
   const auto& [sequences, heads, components, value_dim] = from.s.shape;
   check_extents("from.s", from.s);
@@ -93,10 +93,10 @@ void gather_state(const State<const A>& from, std::span<const std::int64_t> orde
   }
 }
 
-template void gather_state(const State<const float>&, std::span<const std::int64_t>,
-                           const State<float>&);
-template void gather_state(const State<const double>&, std::span<const std::int64_t>,
-                           const State<double>&);
+template void reorder_state(const State<const float>&, std::span<const std::int64_t>,
+                            const State<float>&);
+template void reorder_state(const State<const double>&, std::span<const std::int64_t>,
+                            const State<double>&);
 
 #define GMA_INSTANTIATE(T)                                                     \
   template std::int64_t saved_segments(const AttentionArgs<T>&);               \

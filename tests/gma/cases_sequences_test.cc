@@ -133,7 +133,7 @@ TEST_P(Cases, StepsOfManyChannelsAgreeWithTheOracle) {
   });
 }
 
-TEST_P(Cases, C30_GatheredStatesAreThoseOfTheirSequences) {
+TEST_P(Cases, C30_ReorderedStatesAreThoseOfTheirSequences) {
   for_each_type([&](auto zero) {
     using T = decltype(zero);
     const Results<T> results =
@@ -141,7 +141,7 @@ TEST_P(Cases, C30_GatheredStatesAreThoseOfTheirSequences) {
     const std::vector<std::int64_t> order = {2, 0, 0, 1};
     Tensor<T, 4> s({4, 2, 6, 8}, poison<T>(), Layout::head_major);
     Tensor<T, 3> z({4, 2, 6});
-    gather_state<T>({results.final_s.view(), results.final_z.view()}, order, {s.view(), z.view()});
+    reorder_state<T>({results.final_s.view(), results.final_z.view()}, order, {s.view(), z.view()});
     EXPECT_TRUE(same_bits(s, take(results.final_s, 0, order)));
     EXPECT_TRUE(same_bits(z, take(results.final_z, 0, order)));
   });

@@ -414,13 +414,13 @@ INSTANTIATE_TEST_SUITE_P(
                     {"output", "(2, 4, 5)", "(2, 4, 4)"}}),
     name_of<StepRefusal>);
 
-TEST(GatherState, RefusesWhatDoesNotFit) {
+TEST(ReorderState, RefusesWhatDoesNotFit) {
   Call call;
   const State<float> from = call.outputs.final_state;
   Tensor<float, 4> s({3, 2, 7, 5});
   Tensor<float, 3> z({3, 2, 7});
   const auto message = [&](const std::vector<std::int64_t>& order, const State<float>& to) {
-    return message_of([&] { gather_state<float>(from, order, to); });
+    return message_of([&] { reorder_state<float>(from, order, to); });
   };
   EXPECT_THAT(message({0, 1, 2}, {s.view(), z.view()}), HasSubstr("order: expected indices in"));
   EXPECT_THAT(message({0, 1, -1}, {s.view(), z.view()}), HasSubstr("[0, 2), got -1"));

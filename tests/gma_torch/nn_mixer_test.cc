@@ -117,7 +117,7 @@ TEST_P(EveryMixer, C30_SelectedStatesContinueAlone) {
   mixer->forward(x, std::nullopt, &state);
 
   const Tensor index = torch::tensor({2, 0}, torch::kInt64);
-  MixerState selected = state.select(index);
+  MixerState selected = state.reorder(index);
   MixerState alone = mixer->initial_state(2);
   mixer->forward(x.index_select(0, index), std::nullopt, &alone);
   EXPECT_TRUE(near(mixer->forward(next, std::nullopt, &selected),
@@ -260,8 +260,8 @@ TEST_P(EveryMixer, C30_RefusesAStateOfAnotherSize) {
 
   const MixerState state = mixer->initial_state(2);
   EXPECT_TRUE(
-      refuses([&] { state.select(torch::tensor({0, 2})); }, "index must be in [0, 2), got 2"));
-  EXPECT_TRUE(refuses([&] { state.select(torch::tensor({0.0})); }, "index must be int64"));
+      refuses([&] { state.reorder(torch::tensor({0, 2})); }, "index must be in [0, 2), got 2"));
+  EXPECT_TRUE(refuses([&] { state.reorder(torch::tensor({0.0})); }, "index must be int64"));
 }
 
 TEST_P(EveryMixer, LeavesTheStateAloneWhenItThrows) {

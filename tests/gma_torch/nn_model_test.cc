@@ -69,7 +69,7 @@ TEST(CausalLm, C13_PaddedPromptsContinueAsEachAlone) {
 
   ModelState alone = model->initial_state(1);
   model->forward(tokens.narrow(0, 1, 1).narrow(1, 5, 3), &alone);
-  const ModelState second = state.select(torch::tensor({1}, torch::kInt64));
+  const ModelState second = state.reorder(torch::tensor({1}, torch::kInt64));
   ModelState copy = second.clone();
   const Tensor expected = model->forward(next.narrow(0, 1, 1), &alone);
   EXPECT_TRUE(near(model->forward(next, &state)[1], expected[0], kFloatTolerance));

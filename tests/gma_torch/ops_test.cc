@@ -174,7 +174,7 @@ TEST(Attention, GradientsFlowThroughTheStates) {
 
 TEST(State, C30_SelectedRowsAreThoseOfTheirSequences) {
   const auto state = attend(Inputs(9), {.return_state = true}).second;
-  const State selected = state->select(torch::tensor({1, 0, 1}));
+  const State selected = state->reorder(torch::tensor({1, 0, 1}));
   EXPECT_TRUE(torch::equal(selected.s[0], state->s[1]));
   EXPECT_TRUE(torch::equal(selected.z[1], state->z[0]));
   EXPECT_TRUE(torch::equal(selected.z[2], state->z[1]));

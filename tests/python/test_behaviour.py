@@ -328,3 +328,16 @@ def test_descent_lowers_a_loss():
         optimiser.step()
         losses.append(loss.item())
     assert losses[-1] < 0.95 * losses[0]
+
+
+def test_a_state_reorders_and_copies():
+    """Beams continue as their sequences would alone."""
+    inputs = make_inputs(queries=40)
+    _, state = gma_torch.gaussian_mixture_attention(**inputs, is_causal=True, return_state=True)
+    moved = state.reorder(torch.tensor([1, 0, 1])).to("cpu")
+    assert torch.equal(moved.s, state.s[[1, 0, 1]]) and torch.equal(moved.z, state.z[[1, 0, 1]])
+    copy = state.clone()
+    copy.z.zero_()
+    assert state.z.sum() > 0
+    with pytest.raises(ValueError, match=r"index: expected values in \[0, 2\), got 2"):
+        state.reorder(torch.tensor([2]))

@@ -19,7 +19,7 @@ struct State {
   at::Tensor z;
 
   /// The rows `index` (int64): reordering for beam search, or selecting.
-  State select(const at::Tensor& index) const;
+  State reorder(const at::Tensor& index) const;
   /// A copy that shares no memory.
   State clone() const;
 };

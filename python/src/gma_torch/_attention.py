@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gma_torch._checks import (
     check_flags,
+    check_indices,
     check_numbers,
     check_optional_tensors,
     check_seed,
@@ -31,6 +32,20 @@ class State(NamedTuple):
     """Sum of responsibilities times values, (B, Hk, K, Dv)."""
     z: Tensor
     """Sum of responsibilities, (B, Hk, K)."""
+
+    def reorder(self, index: Tensor) -> State:
+        """The rows `index` (rows) int64: for beam search, or to select sequences. Raises ValueError
+        for a row that there is not."""
+        check_indices("index", index, self.s.size(0))
+        return State(self.s.index_select(0, index), self.z.index_select(0, index))
+
+    def clone(self) -> State:
+        """A copy that shares no memory."""
+        return State(self.s.clone(), self.z.clone())
+
+    def to(self, device: torch.device | str) -> State:
+        """On another device."""
+        return State(self.s.to(device), self.z.to(device))
 
 
 def gaussian_mixture_attention(

@@ -77,7 +77,7 @@ struct MixerState {
 
   /// Keeps the rows `index` (int64) of every tensor: reordering for beam search, or selecting.
   /// Throws gma::InvalidArgument for a row that there is not.
-  MixerState select(const torch::Tensor& index) const;
+  MixerState reorder(const torch::Tensor& index) const;
   MixerState clone() const;
 };
 

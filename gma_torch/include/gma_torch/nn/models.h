@@ -39,7 +39,7 @@ struct ModelConfig {
 /// State of a whole model: one MixerState a layer.
 struct ModelState {
   std::vector<MixerState> layers;
-  ModelState select(const torch::Tensor& index) const;
+  ModelState reorder(const torch::Tensor& index) const;
   ModelState clone() const;
 };
 
