@@ -59,6 +59,21 @@ def test_saved_and_loaded_models_have_the_same_bits(tie_embeddings, tmp_path):
     assert narrow(ids).logits.dtype == torch.bfloat16
 
 
+def test_special_tokens_and_foreign_attributes_survive(tmp_path):
+    ids = {"eos_token_id": 2, "pad_token_id": 0}
+    assert AutoConfig.for_model("gma", **ids).eos_token_id == 2
+    model = make_model(**ids)
+    # What a Trainer with a tokenizer does, and what somebody may do.
+    model.config.bos_token_id, model.config.note = 1, {"run": 7}
+    arguments = TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True)
+    Trainer(model=model, args=arguments).save_model()
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert (loaded.config.bos_token_id, loaded.config.eos_token_id) == (1, 2)
+    assert loaded.config.note == {"run": 7} and loaded.generation_config.eos_token_id == 2
+    assert AutoConfig.from_pretrained(tmp_path, note="mine").note == "mine"
+    assert torch.equal(loaded(torch.tensor([[3]])).logits, model(torch.tensor([[3]])).logits)
+
+
 def test_it_is_the_plain_model(model):
     plain = model.to_gma()
     again = GmaPretrainedForCausalLM.from_gma(plain)

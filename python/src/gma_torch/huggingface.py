@@ -37,10 +37,14 @@ _NAMES = {field.name: field.name for field in dataclasses.fields(GmaConfig)} | {
 }
 """Fields of GmaConfig, and what transformers calls them."""
 
+_OTHERS = "_others"
+"""Option under which from_dict() hands over what the fields do not name."""
+
 
 class GmaPretrainedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """The fields of `GmaConfig`, where `max_length` is called
-    `max_position_embeddings`, and those that every config of transformers has.
+    `max_position_embeddings`, and those that every config of transformers has, ids of special tokens
+    among them. A misspelt one is refused; what a saved config holds beyond them is kept.
 
     >>> from transformers import AutoConfig
     >>> config = AutoConfig.for_model("gma", vocab_size=100, hidden_size=32)
@@ -60,21 +64,31 @@ class GmaPretrainedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         for name, alias in _NAMES.items():
             setattr(self, alias, getattr(config, name))
         self.use_cache = options.pop("use_cache", True)
+        others = options.pop(_OTHERS, {})
         # One matrix serves as embedding and head by itself; there is no second one to tie to it.
         self.tie_word_embeddings = False
         options.pop("tie_word_embeddings", None)
-        known = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {
-            "attn_implementation",
-            "model_type",
-            "name_or_path",
-            "num_labels",
-            "torch_dtype",
-            "transformers_version",
-        }
         for name in options:
-            if name not in known and not name.startswith("_"):
+            if not self._is_common(name):
                 raise TypeError(f"config: expected known fields only, got {name!r}")
-        super().__init__(**options)
+        super().__init__(**options, **others)
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """The config of a saved one, which may hold attributes that somebody has set."""
+        own = {*_NAMES.values(), *cls.attribute_map, "use_cache", "tie_word_embeddings"}
+        fields: dict[str, Any] = {_OTHERS: {}}
+        for name, value in config_dict.items():
+            is_known = name in own or cls._is_common(name)
+            (fields if is_known else fields[_OTHERS])[name] = value
+        return super().from_dict(fields, **kwargs)
+
+    @staticmethod
+    def _is_common(name: str) -> bool:
+        """Whether every config of transformers has this field."""
+        fields = {field.name for field in dataclasses.fields(PreTrainedConfig)}
+        others = "attn_implementation model_type name_or_path num_labels output_attentions torch_dtype"
+        return name in fields or name in others.split() or name.endswith("_token_id") or name[:1] == "_"
 
     def to_gma(self) -> GmaConfig:
         """The fields that the model is built from."""
