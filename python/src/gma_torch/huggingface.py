@@ -174,16 +174,25 @@ class GmaPretrainedForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignor
         """
         Args:
             input_ids: (B, T) int64; after a cache, the tokens that follow it.
-            attention_mask: (B, T), or (B, all tokens so far); 1 = keep. Beside a cache, padding
-                comes in front.
+            attention_mask: (B, T), or (B, all tokens so far); 1 = keep. Beside a cache that is given
+                or asked for, padding comes in front.
             cache: moves on past input_ids.
             labels: (B, T) int64, shifted inside; -100 is left out of the loss.
-            use_cache: whether to make a cache; by default in evaluation mode.
+            use_cache: whether to make a cache; by default in evaluation mode, without labels and
+                with no padding behind.
             logits_to_keep: of the last tokens only; 0 is all.
         """
-        if cache is None and (self.config.use_cache and not self.training if use_cache is None else use_cache):
-            cache = GmaCache(self.transformer.initial_state(input_ids.size(0)).layers)
         mask = _padding_mask(attention_mask, input_ids, cache)
+        is_behind = mask is not None and bool((mask[:, :-1] & ~mask[:, 1:]).any())
+        if use_cache is None:
+            use_cache = self.config.use_cache and not (self.training or labels is not None or is_behind)
+        if is_behind and (use_cache or cache is not None):
+            raise ValueError(
+                "attention_mask: expected padding in front beside a cache, got it behind; "
+                "use_cache=False takes any"
+            )
+        if cache is None and use_cache:
+            cache = GmaCache(self.transformer.initial_state(input_ids.size(0)).layers)
         features = self.transformer(input_ids, padding_mask=mask, state=cache)
         if logits_to_keep > 0:
             features = features[:, -logits_to_keep:]
@@ -222,6 +231,22 @@ class GmaPretrainedForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignor
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.transformer.embedding
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """What `resize_token_embeddings` calls: the size of the vocabulary follows."""
+        if not isinstance(value, nn.Embedding):
+            raise TypeError(f"value: expected an nn.Embedding, got {type(value).__name__}")
+        self.transformer.embedding = value
+        self.transformer.config = dataclasses.replace(
+            self.transformer.config, vocab_size=value.num_embeddings
+        )
+
+    def get_output_embeddings(self) -> nn.Module | None:
+        """The head; None where the embedding is the head."""
+        return self.head
+
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        self.head = new_embeddings
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
