@@ -10,6 +10,7 @@ from support import assert_close
 
 import gma_torch
 from gma_torch import GaussianMixtureAttention, GmaConfig, GmaForCausalLM
+from gma_torch._positions import Rotary
 
 OPTIONS = {
     "plain": {"use_rotary": False},
@@ -74,6 +75,22 @@ def test_cross_attention_is_the_operator_between_projections(options):
     context[~mask] = torch.nan
     assert torch.equal(attention(x, context, key_padding_mask=mask), output)
     assert_close(attention(x, x), attention(x), 0.0)
+
+
+def test_far_positions_need_no_table(monkeypatch):
+    """A table lives as long as the process; the bits are those that it would have."""
+    monkeypatch.setattr(Rotary, "_tables", {})
+    rotary = Rotary(6, 10000.0)
+    x = torch.randn(2, 3, 4, 6)
+    positions = torch.tensor([[0, 1, 2], [4000, 4001, 4002]])
+    near = rotary.rotate(x, None, 4000), rotary.rotate(x, positions, 4000)
+    sizes = [table.size(0) for table in Rotary._tables.values()]
+    assert sizes == [4096]
+    assert rotary.rotate(x, None, 10**9).isfinite().all()
+    assert [table.size(0) for table in Rotary._tables.values()] == sizes
+    monkeypatch.setattr(Rotary, "_LARGEST", 1)
+    far = rotary.rotate(x, None, 4000), rotary.rotate(x, positions, 4000)
+    assert all(torch.equal(a, b) for a, b in zip(near, far, strict=True))
 
 
 def test_weights_follow_the_formulas():
