@@ -6,6 +6,7 @@ import numpy
 import pytest
 import torch
 from support import NAMES, assert_close, composite_attention, make_inputs, make_state
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
 import gma_torch
@@ -169,6 +170,37 @@ class TestTransforms:
                 (expected,) = torch.autograd.grad(loss(parameters, x[row]), parameter)
                 assert_close(each[name][row], expected, 1e-12, name)
 
+    def test_gradients_of_each_sample_of_a_model(self):
+        model = make_model(num_layers=1).double()
+        parameters = dict(model.named_parameters())
+        tokens = torch.randint(30, (3, 6))
+
+        def loss(parameters, row):
+            logits = torch.func.functional_call(model, parameters, row[:-1].unsqueeze(0))
+            return torch.nn.functional.cross_entropy(logits[0], row[1:])
+
+        each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, tokens)
+        for row in range(3):
+            expected = torch.autograd.grad(loss(parameters, tokens[row]), parameters.values())
+            for name, gradient in zip(parameters, expected, strict=True):
+                assert_close(each[name][row], gradient, 1e-11, name)
+
+    def test_jacrev_and_vjp_are_rows_of_backward(self):
+        inputs = make_inputs(batch=1, queries=3)
+        rest = [inputs[name] for name in NAMES[1:]]
+        query = inputs["query"].requires_grad_()
+
+        def function(query):
+            return attention(query, *rest, is_causal=False)[0].flatten()[:4]
+
+        output, pull = torch.func.vjp(function, query)
+        assert torch.equal(output, function(query))
+        jacobian = torch.func.jacrev(function)(query)
+        for row, weights in enumerate(torch.eye(4, dtype=torch.float64)):
+            (expected,) = torch.autograd.grad(function(query), query, weights)
+            assert torch.equal(pull(weights)[0], expected)
+            assert_close(jacobian[row], expected, 1e-13)
+
     def test_what_cannot_be_differentiated_is_refused(self):
         inputs = make_inputs(queries=4)
         rest = [inputs[name] for name in NAMES[1:]]
@@ -181,6 +213,17 @@ class TestTransforms:
             torch.func.jvp(function, (query,), (query,))
         with pytest.raises(NotImplementedError, match="a request for its second derivative"):
             torch.func.grad(lambda q: torch.func.grad(function)(q).square().sum())(query)
+
+
+def test_shapes_are_known_without_values():
+    """Fake tensors, and the meta device with a mask beside a state."""
+    with FakeTensorMode():
+        model, mask = make_model(), torch.ones(2, 3, dtype=torch.bool)
+        tokens = torch.zeros(2, 3, dtype=torch.int64)
+        assert model(tokens, state=model.initial_state(2), padding_mask=mask).shape == (2, 3, 30)
+    model = GmaForCausalLM(make_model().config, device="meta")
+    tokens, mask = (torch.zeros(2, 3, dtype=dtype, device="meta") for dtype in (torch.int64, torch.bool))
+    assert model(tokens, state=model.initial_state(2), padding_mask=mask).shape == (2, 3, 30)
 
 
 @pytest.mark.parametrize("covariance_type", ["diag", "tied", "spherical"])

@@ -16,7 +16,7 @@ from gma_torch._attention import (
     gaussian_mixture_attention_step,
     responsibilities,
 )
-from gma_torch._checks import check_mask, check_tokens, without_padding
+from gma_torch._checks import check_mask, check_tokens, has_values, without_padding
 from gma_torch._config import GmaConfig, check_field, check_mixer
 from gma_torch._positions import PADDING, Rotary, padded_positions
 from gma_torch._short_conv import ShortConv
@@ -426,7 +426,7 @@ def _check_state(state: MixerState, mask: Tensor | None, x: Tensor) -> None:
             "key_padding_mask: expected None after the first tokens of a state, got one at "
             f"position {state.position}"
         )
-    if not torch.compiler.is_compiling() and (mask[:, :-1] & ~mask[:, 1:]).any():
+    if has_values(mask) and (mask[:, :-1] & ~mask[:, 1:]).any():
         raise ValueError("key_padding_mask: expected padding in front beside a state, got it behind")
 
 

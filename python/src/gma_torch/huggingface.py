@@ -27,6 +27,7 @@ except ImportError as import_error:
         f"'gma_torch[transformers]'. What came: {import_error}"
     ) from import_error
 
+from gma_torch._checks import has_values
 from gma_torch._config import GmaConfig
 from gma_torch._models import GmaForCausalLM, GmaTransformer, initialize_module
 from gma_torch._state import ModelState
@@ -183,7 +184,11 @@ class GmaPretrainedForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignor
             logits_to_keep: of the last tokens only; 0 is all.
         """
         mask = _padding_mask(attention_mask, input_ids, cache)
-        is_behind = mask is not None and bool((mask[:, :-1] & ~mask[:, 1:]).any())
+        is_behind = (
+            mask is not None
+            and has_values(mask)
+            and bool((mask[:, :-1] & ~mask[:, 1:]).any())
+        )
         if use_cache is None:
             use_cache = self.config.use_cache and not (self.training or labels is not None or is_behind)
         if is_behind and (use_cache or cache is not None):
@@ -269,7 +274,7 @@ def _padding_mask(
             f"{list(attention_mask.shape)}"
         )
     mask = attention_mask[:, -length:].bool()
-    return None if mask.all() else mask
+    return None if has_values(mask) and mask.all() else mask
 
 
 AutoConfig.register(GmaPretrainedConfig.model_type, GmaPretrainedConfig)
