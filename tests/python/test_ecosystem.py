@@ -264,6 +264,31 @@ def test_explain_tells_the_path():
     assert step.notes == ("one token after a state: gaussian_mixture_attention_step costs less",)
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_autocast_is_the_same_in_explain_and_transforms():
+    wide = make_inputs(dtype=torch.float32)
+    cases = [
+        (wide, "BFloat16"),
+        (make_inputs(), "Double"),
+        (wide | {"key": wide["key"].bfloat16()}, "BFloat16"),
+        (wide | {name: wide[name].bfloat16() for name in NAMES[3:]}, "BFloat16"),
+    ]
+    for inputs, name in cases:
+        with torch.autocast("cpu", torch.bfloat16):
+            expected = attention(**inputs)[0]
+            found = gma_torch.explain(**inputs)
+            each = torch.func.vmap(lambda *rows: attention(*rows)[0])(
+                *(tensor.unsqueeze(0) for tensor in inputs.values())
+            )
+        assert f"kernels for {name}" in found.reason
+        assert any(note.startswith("autocast") for note in found.notes) == (name == "BFloat16")
+        assert each.dtype == expected.dtype and torch.equal(each[0], expected)
+    mixed = wide | {"query": wide["query"].double()}
+    for call in (attention, gma_torch.explain):
+        with torch.autocast("cpu", torch.bfloat16), pytest.raises(TypeError, match="^key: expected"):
+            call(**mixed)
+
+
 def test_explain_refuses_what_the_call_refuses():
     inputs = make_inputs()
     with pytest.raises(TypeError, match="is_casual"):

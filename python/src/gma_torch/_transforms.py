@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gma_torch._autocast import autocast_arguments
+
 
 def transforms_are_active() -> bool:
     """Whether a transform of torch.func is running, outside of compilation."""
@@ -29,6 +31,7 @@ def attention(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Output and final state; `tensors` are query to prior_logits, `optional` the mask and the
     boundaries."""
+    tensors = autocast_arguments(tensors)
     query, _, value, means, *_ = tensors
     if state is None:
         boundaries = optional[1]
