@@ -125,6 +125,10 @@ def test_models_without_attention_are_refused():
         replace_attention(nn.Sequential(nn.MultiheadAttention(16, 4, add_bias_kv=True)))
     with pytest.raises(ValueError, match=r"^layers: expected in \[0, 3\), got 3"):
         replace_attention(make_encoder(), layers=[3])
+    with pytest.raises(TypeError, match="^layers: expected ints or None, got int"):
+        replace_attention(make_encoder(), layers=0)
+    with pytest.raises(TypeError, match="^layers: expected int, got str"):
+        replace_attention(make_encoder(), layers=["0"])
     with pytest.raises(TypeError, match="num_component"):
         replace_attention(make_encoder(), num_component=3)
 

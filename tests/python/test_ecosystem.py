@@ -185,6 +185,30 @@ class TestTransforms:
             for name, gradient in zip(parameters, expected, strict=True):
                 assert_close(each[name][row], gradient, 1e-11, name)
 
+    @pytest.mark.parametrize("name", NAMES)
+    def test_ranks_are_checked(self, name):
+        inputs = make_inputs(queries=4)
+        inputs[name] = inputs[name][0]
+
+        def function(query):
+            return attention(query, *(inputs[name] for name in NAMES[1:]))[0].sum()
+
+        with pytest.raises(ValueError, match=f"^{name}: expected"):
+            torch.func.grad(function)(inputs["query"])
+
+    def test_vmap_draws_one_seed_or_refuses(self):
+        inputs = make_inputs(batch=1, queries=3)
+        rest = [inputs[name] for name in NAMES[1:]]
+
+        def function(query):
+            return attention(query, *rest, dropout_p=0.5)[0]
+
+        rows = torch.stack([inputs["query"]] * 2)
+        first, second = torch.func.vmap(function, randomness="same")(rows)
+        assert torch.equal(first, second)
+        with pytest.raises(NotImplementedError, match="^dropout_seed: expected an int in vmap"):
+            torch.func.vmap(function, randomness="different")(rows)
+
     def test_jacrev_and_vjp_are_rows_of_backward(self):
         inputs = make_inputs(batch=1, queries=3)
         rest = [inputs[name] for name in NAMES[1:]]

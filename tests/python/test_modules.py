@@ -77,6 +77,32 @@ def test_cross_attention_is_the_operator_between_projections(options):
     assert_close(attention(x, x), attention(x), 0.0)
 
 
+def test_states_of_another_kind_are_refused():
+    attention, x = make(use_short_conv=True, dtype=torch.float32), tokens(dtype=torch.float32)
+    model = GmaForCausalLM(GmaConfig(hidden_size=16, num_components=5, is_causal=True))
+    sums = gma_torch.State(torch.zeros(2, 4, 5, 4), torch.zeros(2, 4, 5))
+    for state in ("foo", sums, model.initial_state(2)):
+        with pytest.raises(TypeError, match=f"^state: expected a MixerState, got {type(state).__name__}"):
+            attention(x, state=state)
+    with pytest.raises(TypeError, match="^state: expected a ModelState, got MixerState"):
+        model(torch.zeros(2, 3, dtype=torch.int64), state=attention.initial_state(2))
+    with pytest.raises(ValueError, match="^batch_size: expected at least 0, got -1"):
+        model.initial_state(-1)
+    with pytest.raises(TypeError, match="^batch_size: expected int, got float"):
+        attention.initial_state(2.0)
+    state = attention.initial_state(2)
+    attention.bfloat16()
+    with pytest.raises(TypeError, match="^state: expected a tail in torch.bfloat16 as the weights"):
+        attention(x.bfloat16(), state=state)
+    plain = make(dtype=torch.float32)
+    state = plain.initial_state(2)
+    with pytest.raises(TypeError, match="^state: expected 's' in torch.float64, got torch.float32"):
+        plain.double()(x.double(), state=state)
+    for kind in (GmaForCausalLM, gma_torch.GmaForSequenceClassification, gma_torch.GmaBlock):
+        with pytest.raises(TypeError, match="^config: expected a GmaConfig, got dict"):
+            kind({"hidden_size": 16})
+
+
 def test_far_positions_need_no_table(monkeypatch):
     """A table lives as long as the process; the bits are those that it would have."""
     monkeypatch.setattr(Rotary, "_tables", {})

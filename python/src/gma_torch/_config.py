@@ -209,3 +209,8 @@ class GmaConfig:
         for key in fields:
             require(key in known, "config", "known keys only", key)
         return cls(**fields)
+
+
+def check_config(config: object) -> None:
+    if not isinstance(config, GmaConfig):
+        raise TypeError(f"config: expected a GmaConfig, got {type(config).__name__}")

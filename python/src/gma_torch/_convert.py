@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gma_torch._checks import has_values
-from gma_torch._config import require
+from gma_torch._config import check_field, require
 from gma_torch._mixer import GaussianMixtureAttention
 
 
@@ -75,8 +75,11 @@ def replace_attention(
             f"{type(model).__name__} without"
         )
     if layers is not None:
+        if not isinstance(layers, Iterable):
+            raise TypeError(f"layers: expected ints or None, got {type(layers).__name__}")
         chosen = list(layers)
         for layer in chosen:
+            check_field("layers", int, layer)
             require(0 <= layer < len(found), "layers", f"in [0, {len(found)})", layer)
         found = [found[layer] for layer in sorted(set(chosen))]
     options |= {"num_components": num_components, "use_rotary": use_rotary, "is_causal": is_causal}
