@@ -80,7 +80,7 @@ class GmaPretrainedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         own = {*_NAMES.values(), *cls.attribute_map, "use_cache", "tie_word_embeddings"}
         fields: dict[str, Any] = {_OTHERS: {}}
         for name, value in config_dict.items():
-            is_known = name in own or cls._is_common(name)
+            is_known = name in own or (cls._is_common(name) and name != _OTHERS)
             (fields if is_known else fields[_OTHERS])[name] = value
         return super().from_dict(fields, **kwargs)
 
@@ -251,6 +251,10 @@ class GmaPretrainedForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignor
         return self.head
 
     def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        if not isinstance(new_embeddings, nn.Linear):
+            raise TypeError(
+                f"new_embeddings: expected an nn.Linear, got {type(new_embeddings).__name__}"
+            )
         self.head = new_embeddings
 
     @classmethod
