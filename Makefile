@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 BUILD = cmake --build --parallel "$$(nproc)" --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test wheel docs bench bench-full format lint check sanitize clean
+.PHONY: help setup build demo test test-slow wheel docs bench bench-full format lint check sanitize clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand --tabs=18
@@ -22,6 +22,10 @@ demo: build  ## train a language model, evaluate it, generate from it; DATA='a.t
 
 test: build  ## run every test; ARGS='-R name' picks some
 	@$(PYTHON) scripts/run_tests.py default $(ARGS)
+
+test-slow: build  ## run the tests in Python that take a minute: types, AOTInductor
+	@PYTHONPATH=python/src GMA_NATIVE_RUNNER="$$PWD/build/tests/python/gma_native_runner" \
+	    $(PYTHON) -m pytest -q -p no:cacheprovider tests/python --slow -m slow $(ARGS)
 
 wheel: setup  ## build the Python package into dist/, for the torch in .venv
 	@CMAKE_BUILD_PARALLEL_LEVEL="$${CMAKE_BUILD_PARALLEL_LEVEL:-$$(nproc)}" $(PYTHON) -m pip wheel . \

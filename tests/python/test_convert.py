@@ -72,15 +72,63 @@ def test_multihead_attention_refuses_what_it_cannot_do():
     replace_attention(causal, num_components=5, is_causal=True)
     with pytest.raises(ValueError, match="^attn_mask: expected a causal one"):
         causal[0](x, x, x, attn_mask=torch.eye(6, dtype=torch.bool))
+    with pytest.raises(ValueError, match="^attn_mask: expected 0 or -inf"):
+        causal[0](x, x, x, attn_mask=-0.1 * torch.ones(6, 6).triu(1))
+    bias = torch.zeros(2, 6)
+    bias[0, 2] = -0.1
+    with pytest.raises(ValueError, match="^key_padding_mask: expected 0 or -inf"):
+        attention[0](x, x, x, key_padding_mask=bias)
+
+
+@pytest.mark.parametrize("layers", [None, [1]])
+def test_a_default_encoder_takes_padding(layers):
+    """In evaluation torch would pack the batch into a nested tensor."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2).eval()
+    assert encoder.use_nested_tensor
+    x, ignored = torch.randn(2, 6, 16), torch.tensor([[False] * 6, [False] * 4 + [True] * 2])
+    sample = {"src": x, "src_key_padding_mask": ignored}
+    replace_attention(encoder, layers=layers, num_components=5, sample=sample)
+    with torch.no_grad():
+        assert_close(encoder(**sample)[1:, :4], encoder(x[1:, :4]), 1e-4)
+
+
+def test_a_causal_decoder_reads_all_of_its_memory():
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 4, batch_first=True), 1).eval()
+    names = replace_attention(decoder, num_components=5, is_causal=True)
+    assert names == ["layers.0.self_attn", "layers.0.multihead_attn"]
+    x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    output = decoder(x, memory, tgt_mask=mask)
+    assert_close(decoder(x[:, :3], memory, tgt_mask=mask[:3, :3]), output[:, :3], 1e-4)
+    memory[:, -1] += 1
+    assert (decoder(x, memory, tgt_mask=mask)[:, 0] != output[:, 0]).any()
+
+
+def test_shared_attention_stays_shared_and_frozen_stays_frozen():
+    model = nn.ModuleDict({"a": nn.MultiheadAttention(16, 4), "rest": nn.Linear(16, 16)})
+    model["b"] = model["a"].requires_grad_(False)
+    assert replace_attention(model, num_components=5) == ["a", "b"]
+    assert model["a"] is model["b"] and not isinstance(model["a"], nn.MultiheadAttention)
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    mixture = {f"a.attention.{name}" for name in ("means", "raw_variances", "prior_logits")}
+    assert trained == mixture | {"rest.weight", "rest.bias"}
 
 
 def test_models_without_attention_are_refused():
     with pytest.raises(ValueError, match="^model: expected nn.MultiheadAttention or .* a Linear"):
         replace_attention(nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="^model: expected attention inside of a model, got a Multi"):
+        replace_attention(nn.MultiheadAttention(16, 4))
     with pytest.raises(ValueError, match="^model: expected nn.MultiheadAttention with add_bias_kv"):
         replace_attention(nn.Sequential(nn.MultiheadAttention(16, 4, add_bias_kv=True)))
     with pytest.raises(ValueError, match=r"^layers: expected in \[0, 3\), got 3"):
         replace_attention(make_encoder(), layers=[3])
+    with pytest.raises(TypeError, match="^layers: expected ints or None, got int"):
+        replace_attention(make_encoder(), layers=0)
+    with pytest.raises(TypeError, match="^layers: expected int, got str"):
+        replace_attention(make_encoder(), layers=["0"])
     with pytest.raises(TypeError, match="num_component"):
         replace_attention(make_encoder(), num_component=3)
 
@@ -133,3 +181,16 @@ def test_gpt2_generates_and_pads_and_trains(implementation):
     assert model.transformer.h[1].attn.attention.means.grad.any()
     with pytest.raises(ValueError, match="^cache: expected None"):
         model(ids, use_cache=True)
+    packed = torch.tensor([[0, 1, 2, 3, 4, 0, 1]])
+    with pytest.raises(ValueError, match="^attention_mask: expected causal attention and padding"):
+        model(ids[:1], position_ids=packed)
+
+
+def test_a_swapped_gpt2_is_swapped_again_to_be_loaded(tmp_path):
+    model, ids = make_gpt2(), torch.randint(1, 40, (2, 7))
+    replace_attention(model, num_components=5)
+    torch.save(model.state_dict(), tmp_path / "weights")
+    again = make_gpt2()
+    replace_attention(again, num_components=5)
+    again.load_state_dict(torch.load(tmp_path / "weights"))
+    assert torch.equal(again(ids).logits, model(ids).logits)

@@ -6,6 +6,7 @@ import numpy
 import pytest
 import torch
 from support import NAMES, assert_close, composite_attention, make_inputs, make_state
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
 import gma_torch
@@ -169,6 +170,61 @@ class TestTransforms:
                 (expected,) = torch.autograd.grad(loss(parameters, x[row]), parameter)
                 assert_close(each[name][row], expected, 1e-12, name)
 
+    def test_gradients_of_each_sample_of_a_model(self):
+        model = make_model(num_layers=1).double()
+        parameters = dict(model.named_parameters())
+        tokens = torch.randint(30, (3, 6))
+
+        def loss(parameters, row):
+            logits = torch.func.functional_call(model, parameters, row[:-1].unsqueeze(0))
+            return torch.nn.functional.cross_entropy(logits[0], row[1:])
+
+        each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, tokens)
+        for row in range(3):
+            expected = torch.autograd.grad(loss(parameters, tokens[row]), parameters.values())
+            for name, gradient in zip(parameters, expected, strict=True):
+                assert_close(each[name][row], gradient, 1e-11, name)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_ranks_are_checked(self, name):
+        inputs = make_inputs(queries=4)
+        inputs[name] = inputs[name][0]
+
+        def function(query):
+            return attention(query, *(inputs[name] for name in NAMES[1:]))[0].sum()
+
+        with pytest.raises(ValueError, match=f"^{name}: expected"):
+            torch.func.grad(function)(inputs["query"])
+
+    def test_vmap_draws_one_seed_or_refuses(self):
+        inputs = make_inputs(batch=1, queries=3)
+        rest = [inputs[name] for name in NAMES[1:]]
+
+        def function(query):
+            return attention(query, *rest, dropout_p=0.5)[0]
+
+        rows = torch.stack([inputs["query"]] * 2)
+        first, second = torch.func.vmap(function, randomness="same")(rows)
+        assert torch.equal(first, second)
+        with pytest.raises(NotImplementedError, match="^dropout_seed: expected an int in vmap"):
+            torch.func.vmap(function, randomness="different")(rows)
+
+    def test_jacrev_and_vjp_are_rows_of_backward(self):
+        inputs = make_inputs(batch=1, queries=3)
+        rest = [inputs[name] for name in NAMES[1:]]
+        query = inputs["query"].requires_grad_()
+
+        def function(query):
+            return attention(query, *rest, is_causal=False)[0].flatten()[:4]
+
+        output, pull = torch.func.vjp(function, query)
+        assert torch.equal(output, function(query))
+        jacobian = torch.func.jacrev(function)(query)
+        for row, weights in enumerate(torch.eye(4, dtype=torch.float64)):
+            (expected,) = torch.autograd.grad(function(query), query, weights)
+            assert torch.equal(pull(weights)[0], expected)
+            assert_close(jacobian[row], expected, 1e-13)
+
     def test_what_cannot_be_differentiated_is_refused(self):
         inputs = make_inputs(queries=4)
         rest = [inputs[name] for name in NAMES[1:]]
@@ -181,6 +237,17 @@ class TestTransforms:
             torch.func.jvp(function, (query,), (query,))
         with pytest.raises(NotImplementedError, match="a request for its second derivative"):
             torch.func.grad(lambda q: torch.func.grad(function)(q).square().sum())(query)
+
+
+def test_shapes_are_known_without_values():
+    """Fake tensors, and the meta device with a mask beside a state."""
+    with FakeTensorMode():
+        model, mask = make_model(), torch.ones(2, 3, dtype=torch.bool)
+        tokens = torch.zeros(2, 3, dtype=torch.int64)
+        assert model(tokens, state=model.initial_state(2), padding_mask=mask).shape == (2, 3, 30)
+    model = GmaForCausalLM(make_model().config, device="meta")
+    tokens, mask = (torch.zeros(2, 3, dtype=dtype, device="meta") for dtype in (torch.int64, torch.bool))
+    assert model(tokens, state=model.initial_state(2), padding_mask=mask).shape == (2, 3, 30)
 
 
 @pytest.mark.parametrize("covariance_type", ["diag", "tied", "spherical"])
@@ -219,6 +286,31 @@ def test_explain_tells_the_path():
             **make_inputs(queries=1), is_causal=True, initial_state=make_state(make_inputs())
         )
     assert step.notes == ("one token after a state: gaussian_mixture_attention_step costs less",)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_autocast_is_the_same_in_explain_and_transforms():
+    wide = make_inputs(dtype=torch.float32)
+    cases = [
+        (wide, "BFloat16"),
+        (make_inputs(), "Double"),
+        (wide | {"key": wide["key"].bfloat16()}, "BFloat16"),
+        (wide | {name: wide[name].bfloat16() for name in NAMES[3:]}, "BFloat16"),
+    ]
+    for inputs, name in cases:
+        with torch.autocast("cpu", torch.bfloat16):
+            expected = attention(**inputs)[0]
+            found = gma_torch.explain(**inputs)
+            each = torch.func.vmap(lambda *rows: attention(*rows)[0])(
+                *(tensor.unsqueeze(0) for tensor in inputs.values())
+            )
+        assert f"kernels for {name}" in found.reason
+        assert any(note.startswith("autocast") for note in found.notes) == (name == "BFloat16")
+        assert each.dtype == expected.dtype and torch.equal(each[0], expected)
+    mixed = wide | {"query": wide["query"].double()}
+    for call in (attention, gma_torch.explain):
+        with torch.autocast("cpu", torch.bfloat16), pytest.raises(TypeError, match="^key: expected"):
+            call(**mixed)
 
 
 def test_explain_refuses_what_the_call_refuses():

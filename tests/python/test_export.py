@@ -37,6 +37,17 @@ def test_an_exported_program_takes_any_length(tmp_path):
         assert_close(loaded(tokens), model(tokens), 2e-5)
 
 
+def test_dropout_draws_anew_in_each_call():
+    model = make(GmaForCausalLM, is_causal=True, attention_dropout=0.5).train()
+    tokens = torch.randint(30, (2, 9))
+    module = torch.export.export(model, (tokens,)).module()
+    torch.manual_seed(3)
+    first, second = module(tokens), module(tokens)
+    assert not torch.equal(first, second)
+    torch.manual_seed(3)
+    assert_close(model(tokens), first, 2e-5)
+
+
 def test_a_padding_mask_is_an_input():
     model = make(GmaForSequenceClassification, num_classes=3)
     tokens, mask = torch.randint(30, (2, 9)), torch.ones(2, 9, dtype=torch.bool)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from support import assert_close
 
-from gma_torch import GmaConfig, GmaForCausalLM
+from gma_torch import GmaConfig, GmaForCausalLM, parameter_groups
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
@@ -59,6 +59,37 @@ def test_saved_and_loaded_models_have_the_same_bits(tie_embeddings, tmp_path):
     assert narrow(ids).logits.dtype == torch.bfloat16
 
 
+def test_special_tokens_and_foreign_attributes_survive(tmp_path):
+    ids = {"eos_token_id": 2, "pad_token_id": 0}
+    assert AutoConfig.for_model("gma", **ids).eos_token_id == 2
+    model = make_model(**ids)
+    # What a Trainer with a tokenizer does, and what somebody may do.
+    model.config.bos_token_id, model.config.note = 1, {"run": 7}
+    arguments = TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True)
+    Trainer(model=model, args=arguments).save_model()
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert (loaded.config.bos_token_id, loaded.config.eos_token_id) == (1, 2)
+    assert loaded.config.note == {"run": 7} and loaded.generation_config.eos_token_id == 2
+    assert AutoConfig.from_pretrained(tmp_path, note="mine").note == "mine"
+    assert torch.equal(loaded(torch.tensor([[3]])).logits, model(torch.tensor([[3]])).logits)
+
+
+@pytest.mark.parametrize("tie_embeddings", [True, False])
+def test_the_vocabulary_grows(tie_embeddings, tmp_path):
+    model = make_model(tie_embeddings=tie_embeddings)
+    ids = torch.randint(40, (1, 5))
+    before = model(ids).logits
+    model.resize_token_embeddings(43)
+    after = model(ids).logits
+    assert after.shape == (1, 5, 43) and torch.equal(after[..., :40], before)
+    assert model(torch.tensor([[42]])).logits.isfinite().all()
+    assert model.to_gma().config.vocab_size == 43
+    model.save_pretrained(tmp_path)
+    assert torch.equal(AutoModelForCausalLM.from_pretrained(tmp_path)(ids).logits, after)
+    with pytest.raises(ValueError, match=r"^tokens: expected values in \[0, 43\), got 43"):
+        model(torch.tensor([[43]]))
+
+
 def test_it_is_the_plain_model(model):
     plain = model.to_gma()
     again = GmaPretrainedForCausalLM.from_gma(plain)
@@ -97,6 +128,19 @@ def test_left_padding_is_each_prompt_alone(model):
         model(ids, attention_mask=mask[:, :3])
 
 
+def test_padding_behind_is_for_losses(model):
+    ids, mask = torch.randint(1, 40, (2, 7)), torch.ones(2, 7, dtype=torch.int64)
+    mask[1, 4:] = 0
+    labels = ids.masked_fill(mask == 0, -100)
+    output = model(ids, attention_mask=mask, labels=labels)
+    assert output.cache is None and model(ids, labels=ids).cache is None
+    assert_close(output.logits[1, :4], model(ids[1:, :4]).logits[0], 1e-5)
+    assert model(ids, attention_mask=mask).cache is None
+    with pytest.raises(ValueError, match="^attention_mask: expected padding in front beside a cache"):
+        model(ids, attention_mask=mask, use_cache=True)
+    assert model(ids, attention_mask=mask.flip(1)).cache.position == 7
+
+
 def best_beams(model, prompt, beams, steps):
     """Beam search over whole sequences, written plainly."""
     running = [(0.0, prompt)]
@@ -128,7 +172,9 @@ def test_generation_goes_on_from_a_cache(model):
     whole = model.generate(ids, generation_config=settings).sequences
     with torch.no_grad():
         cache = model(ids[:, :5]).cache
+    cache, copy = cache.clone(), cache.detach().to("cpu")
     continued = model.generate(ids, cache=cache, generation_config=settings)
+    assert torch.equal(model.generate(ids, cache=copy, generation_config=settings).sequences, whole)
     assert torch.equal(continued.sequences, whole)
     assert continued.cache.position == 9 and continued.cache.get_seq_length() == 9
 
@@ -148,7 +194,23 @@ def test_the_trainer_lowers_the_loss(tmp_path):
         disable_tqdm=True,
         use_cpu=True,
     )
-    trainer = Trainer(model=model, args=arguments, train_dataset=data)
+    # The parameters that a Trainer decays by itself are those of no bias and no norm.
+    decayed, kept = parameter_groups(model)
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.1}, {"params": kept, "weight_decay": 0.0}], lr=1e-2
+    )
+    trainer = Trainer(
+        model=model, args=arguments, train_dataset=data, optimizers=(optimizer, None)
+    )
     trainer.train()
+    decays = {
+        id(parameter): group["weight_decay"]
+        for group in trainer.optimizer.param_groups
+        for parameter in group["params"]
+    }
+    mixture = ("means", "raw_variances", "prior_logits")
+    for name, parameter in model.named_parameters():
+        is_decayed = parameter.dim() >= 2 and not name.endswith(mixture)
+        assert decays[id(parameter)] == (0.1 if is_decayed else 0.0), name
     losses = [record["loss"] for record in trainer.state.log_history if "loss" in record]
     assert len(losses) == 12 and losses[-1] < 0.8 * losses[0]

@@ -10,6 +10,7 @@ from support import assert_close
 
 import gma_torch
 from gma_torch import GaussianMixtureAttention, GmaConfig, GmaForCausalLM
+from gma_torch._positions import Rotary
 
 OPTIONS = {
     "plain": {"use_rotary": False},
@@ -74,6 +75,48 @@ def test_cross_attention_is_the_operator_between_projections(options):
     context[~mask] = torch.nan
     assert torch.equal(attention(x, context, key_padding_mask=mask), output)
     assert_close(attention(x, x), attention(x), 0.0)
+
+
+def test_states_of_another_kind_are_refused():
+    attention, x = make(use_short_conv=True, dtype=torch.float32), tokens(dtype=torch.float32)
+    model = GmaForCausalLM(GmaConfig(hidden_size=16, num_components=5, is_causal=True))
+    sums = gma_torch.State(torch.zeros(2, 4, 5, 4), torch.zeros(2, 4, 5))
+    for state in ("foo", sums, model.initial_state(2)):
+        with pytest.raises(TypeError, match=f"^state: expected a MixerState, got {type(state).__name__}"):
+            attention(x, state=state)
+    with pytest.raises(TypeError, match="^state: expected a ModelState, got MixerState"):
+        model(torch.zeros(2, 3, dtype=torch.int64), state=attention.initial_state(2))
+    with pytest.raises(ValueError, match="^batch_size: expected at least 0, got -1"):
+        model.initial_state(-1)
+    with pytest.raises(TypeError, match="^batch_size: expected int, got float"):
+        attention.initial_state(2.0)
+    state = attention.initial_state(2)
+    attention.bfloat16()
+    with pytest.raises(TypeError, match="^state: expected a tail in torch.bfloat16 as the weights"):
+        attention(x.bfloat16(), state=state)
+    plain = make(dtype=torch.float32)
+    state = plain.initial_state(2)
+    with pytest.raises(TypeError, match="^state: expected 's' in torch.float64, got torch.float32"):
+        plain.double()(x.double(), state=state)
+    for kind in (GmaForCausalLM, gma_torch.GmaForSequenceClassification, gma_torch.GmaBlock):
+        with pytest.raises(TypeError, match="^config: expected a GmaConfig, got dict"):
+            kind({"hidden_size": 16})
+
+
+def test_far_positions_need_no_table(monkeypatch):
+    """A table lives as long as the process; the bits are those that it would have."""
+    monkeypatch.setattr(Rotary, "_tables", {})
+    rotary = Rotary(6, 10000.0)
+    x = torch.randn(2, 3, 4, 6)
+    positions = torch.tensor([[0, 1, 2], [4000, 4001, 4002]])
+    near = rotary.rotate(x, None, 4000), rotary.rotate(x, positions, 4000)
+    sizes = [table.size(0) for table in Rotary._tables.values()]
+    assert sizes == [4096]
+    assert rotary.rotate(x, None, 10**9).isfinite().all()
+    assert [table.size(0) for table in Rotary._tables.values()] == sizes
+    monkeypatch.setattr(Rotary, "_LARGEST", 1)
+    far = rotary.rotate(x, None, 4000), rotary.rotate(x, positions, 4000)
+    assert all(torch.equal(a, b) for a, b in zip(near, far, strict=True))
 
 
 def test_weights_follow_the_formulas():

@@ -127,6 +127,11 @@ def corrupt(tmp_path: Path, **changes) -> Path:
     return file
 
 
+def sized(**changes) -> dict[str, str]:
+    fields = {"hidden_size": 32, "num_layers": 2, "num_components": 6, "is_causal": True} | changes
+    return {"model_config": json.dumps(fields)}
+
+
 REFUSALS = {
     "format: expected 'gma-checkpoint', got pt": {"metadata": {"format": "pt"}},
     "format_version: expected '1', got 2": {"metadata": {"format_version": "2"}},
@@ -142,6 +147,29 @@ REFUSALS = {
         "model.transformer.norm.bias": torch.zeros(3)
     },
     "tensors: expected those of this model only, got extra": {"model.extra": torch.zeros(1)},
+    # Hostile ones: no memory and no time is spent on what the file does not hold.
+    "tensor 'transformer.embedding.weight': expected .* of shape .256, 1099511627776.": {
+        "metadata": sized(hidden_size=2**40)
+    },
+    "tensor 'transformer.blocks.0.up.weight': expected .* of shape .1099511627776, 32.": {
+        "metadata": sized(mlp_size=2**40)
+    },
+    "tensor 'transformer.blocks.0.mixer.q_conv.weight': .* of shape .32, 1099511627776., got None": {
+        "metadata": sized(use_short_conv=True, short_conv_width=2**40)
+    },
+    "tensor 'transformer.positions.weight': expected .*, got None": {
+        "metadata": sized(learned_positions=True, max_length=2**70)
+    },
+    "num_layers: expected 2 as of the tensors, got 1000000000": {
+        "metadata": sized(num_layers=10**9)
+    },
+    "rotary_base: expected a float, got an int beyond": {"metadata": sized(rotary_base=10**400)},
+    "config: expected JSON, got text with an error: maximum recursion": {
+        "metadata": {"model_config": "[" * 200000}
+    },
+    "metadata 'training_config': expected a JSON object": {
+        "metadata": {"training_config": "[" * 200000}
+    },
 }
 
 
@@ -150,6 +178,29 @@ def test_a_checkpoint_that_does_not_fit_is_refused(message, tmp_path):
     file = corrupt(tmp_path, **REFUSALS[message])
     with pytest.raises(ValueError, match=f"^{file}: {message}"):
         load_checkpoint(file)
+
+
+def test_what_could_not_be_loaded_is_not_written(tmp_path):
+    model, file = make_model(is_causal=True), tmp_path / "model"
+    refusals = [
+        (Checkpoint(make_model(is_causal=True).bfloat16()), "model: expected weights in torch.float32"),
+        (Checkpoint(make_model(is_causal=True).double()), "model: expected weights in torch.float32"),
+        (Checkpoint(GmaForCausalLM(model.config, device="meta")), "model: .* in the meta device"),
+        (Checkpoint(torch.nn.Linear(2, 2)), "model: expected a GmaForCausalLM or .*, got a Linear"),
+        (Checkpoint(model, tokenizer="bpe"), "tokenizer: expected 'bytes' or .*, got bpe"),
+        (Checkpoint(model, tokenizer="words"), "tokenizer_model: expected bytes with .* 'words'"),
+        (Checkpoint(model, tokenizer_model=b"x"), "tokenizer_model: expected no bytes"),
+        (Checkpoint(model, progress={"a": {1}}), "progress: expected values of JSON"),
+        (Checkpoint(model, training_config={"a": math.nan}), "training_config: expected values"),
+    ]
+    for checkpoint, message in refusals:
+        with pytest.raises((ValueError, TypeError), match=rf"^checkpoint\.{message}"):
+            save_checkpoint(file, checkpoint)
+    assert not file.exists()
+    compiled = torch.compile(model)
+    save_checkpoint(file, Checkpoint(compiled, "words", b"one two"))
+    loaded = load_checkpoint(file)
+    assert type(loaded.model) is GmaForCausalLM and loaded.tokenizer_model == b"one two"
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

@@ -9,8 +9,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 import gma_torch
+from gma_torch._library import load_library
 from gma_torch._version import WHEELS_TORCH
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +35,14 @@ def test_import_with_another_torch_ends_in_one_line():
     assert re.match(
         r"ImportError: gma_torch: .*\.so was built for torch 2\.13.*, but this is torch 2\.14\.1", line
     )
+
+
+def test_repaired_versions_of_the_same_torch_fit(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.13.9+cu130")
+    load_library()
+    monkeypatch.setattr(torch, "__version__", "2.1.3")
+    with pytest.raises(ImportError, match="was built for torch 2.13.*, but this is torch 2.1.3"):
+        load_library()
 
 
 def test_huggingface_without_transformers_ends_in_one_line():

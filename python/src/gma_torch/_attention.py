@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -127,8 +127,7 @@ def gaussian_mixture_attention(
     if dropout_seed is not None:
         check_seed("dropout_seed", dropout_seed)
     else:
-        # On the CPU whatever the default device: one generator decides, and a meta one draws none.
-        dropout_seed = int(torch.randint(2**63 - 1, (), device="cpu")) if dropout_p > 0 else 0
+        dropout_seed = _draw_seed() if dropout_p > 0 else 0
     if transforms_are_active():
         output, s, z = attention_in_transforms(
             (query, key, value, means, variances, prior_logits),
@@ -255,3 +254,15 @@ def responsibilities(
     check_tensors(x=x, means=means, variances=variances, prior_logits=prior_logits)
     gamma: Tensor = torch.ops.gma.responsibilities(x, means, variances, prior_logits)
     return gamma
+
+
+def _draw_seed() -> int:
+    # On the CPU whatever the default device: one generator decides, and a meta one draws none.
+    drawn = torch.randint(2**63 - 1, (), device="cpu")
+    if transforms_are_active() and torch._C._functorch.is_batchedtensor(drawn):
+        raise NotImplementedError(
+            "dropout_seed: expected an int in vmap with randomness='different', got None: the rows of "
+            "one call share a seed, as with randomness='same'"
+        )
+    # Not int(), for which export would need the value.
+    return cast(int, drawn.item())

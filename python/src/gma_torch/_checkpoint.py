@@ -25,6 +25,8 @@ _TASKS: dict[str, type[GmaForCausalLM] | type[GmaForSequenceClassification]] = {
     "lm": GmaForCausalLM,
     "classify": GmaForSequenceClassification,
 }
+_TOKENIZERS = {"bytes": False, "sentencepiece": True, "words": True, "listops": False}
+"""Whether each needs a tokenizer_model."""
 _Model = TypeVar("_Model", GmaForCausalLM, GmaForSequenceClassification)
 
 
@@ -65,6 +67,7 @@ def load_checkpoint(
             for name, tensor in tensors.items()
             if name.startswith(_PREFIX)
         }
+        _check_sizes(config, weights, task == "classify")
         model = _TASKS[str(task)](config, device="meta")
         _assign(model, weights, torch.get_default_device() if device is None else device)
         return Checkpoint(
@@ -81,6 +84,11 @@ def load_checkpoint(
 def save_checkpoint(path: str | PathLike[str], checkpoint: Checkpoint) -> None:
     """Writes a file that the `gma` program evaluates, generates from and inspects.
 
+    Raises:
+        ValueError, TypeError: for what could not be loaded again: models and tokenizers of other
+            kinds, weights that are not float32, options that are not JSON. Nothing is written then.
+        ImportError: without the package safetensors.
+
     >>> import tempfile
     >>> config = GmaConfig(hidden_size=32, num_components=8, is_causal=True)
     >>> model = GmaForCausalLM(config).eval()
@@ -92,7 +100,8 @@ def save_checkpoint(path: str | PathLike[str], checkpoint: Checkpoint) -> None:
     True
     """
     safetensors_torch = _import_safetensors()
-    model = checkpoint.model
+    model = _savable_model(checkpoint.model)
+    _check_tokenizer(checkpoint)
     tensors = {
         _PREFIX + name: tensor.detach().cpu().contiguous()
         for name, tensor in model.state_dict().items()
@@ -106,10 +115,49 @@ def save_checkpoint(path: str | PathLike[str], checkpoint: Checkpoint) -> None:
         "task": "lm" if isinstance(model, GmaForCausalLM) else "classify",
         "tokenizer": checkpoint.tokenizer,
         "model_config": model.config.to_json(),
-        "training_config": json.dumps(checkpoint.training_config),
-        "progress": json.dumps(checkpoint.progress),
+        "training_config": _to_json("training_config", checkpoint.training_config),
+        "progress": _to_json("progress", checkpoint.progress),
     }
     safetensors_torch.save_file(tensors, path, metadata)
+
+
+def _savable_model(model: nn.Module) -> GmaForCausalLM | GmaForSequenceClassification:
+    """The model, out of torch.compile() if it is inside."""
+    inner = getattr(model, "_orig_mod", model)
+    kinds = tuple(_TASKS.values())
+    if not isinstance(inner, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"checkpoint.model: expected a {names}, got a {type(inner).__name__}")
+    for name, tensor in inner.state_dict().items():
+        place = "the meta device" if tensor.is_meta else tensor.dtype
+        _expect(
+            tensor.dtype == torch.float32 and not tensor.is_meta,
+            "checkpoint.model",
+            "weights in torch.float32, as model.float() makes them",
+            f"{name} in {place}",
+        )
+    return inner
+
+
+def _check_tokenizer(checkpoint: Checkpoint) -> None:
+    kind = checkpoint.tokenizer
+    _expect(kind in _TOKENIZERS, "checkpoint.tokenizer", " or ".join(map(repr, _TOKENIZERS)), kind)
+    needs_model = _TOKENIZERS[kind]
+    _expect(
+        isinstance(checkpoint.tokenizer_model, bytes)
+        and bool(checkpoint.tokenizer_model) == needs_model,
+        "checkpoint.tokenizer_model",
+        f"{'bytes' if needs_model else 'no bytes'} with tokenizer {kind!r}",
+        f"a {type(checkpoint.tokenizer_model).__name__} of {len(checkpoint.tokenizer_model)}",
+    )
+
+
+def _to_json(name: str, value: object) -> str:
+    _expect(isinstance(value, dict), f"checkpoint.{name}", "a dict", type(value).__name__)
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"checkpoint.{name}: expected values of JSON, got an error: {error}") from error
 
 
 def load_model(
@@ -156,6 +204,36 @@ def _read(file: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         raise ValueError(f"{file}: expected a safetensors file, got an error: {error}") from error
 
 
+def _check_sizes(config: GmaConfig, weights: Mapping[str, Tensor], is_classifier: bool) -> None:
+    """Sizes of the config against tensors that are there, so that a model is only built where it is
+    about as large as its file."""
+    layers = {name.split(".")[2] for name in weights if name.startswith("transformer.blocks.")}
+    _expect(len(layers) == config.num_layers, "num_layers", f"{len(layers)} as of the tensors", config.num_layers)
+    hidden, heads = config.hidden_size, config.key_value_heads
+    shapes = {
+        "transformer.embedding.weight": [config.vocab_size, hidden],
+        "transformer.blocks.0.up.weight": [config.mlp_size or 4 * hidden, hidden],
+        "transformer.blocks.0.mixer.means": [heads, config.num_components, config.head_size],
+    }
+    if config.use_short_conv:
+        shapes["transformer.blocks.0.mixer.q_conv.weight"] = [hidden, config.short_conv_width]
+    if config.learned_positions:
+        shapes["transformer.positions.weight"] = [config.max_length, hidden]
+    if is_classifier:
+        shapes["head.weight"] = [config.num_classes, hidden]
+    for name, shape in shapes.items():
+        _expect_tensor(name, weights.get(name), torch.float32, shape)
+
+
+def _expect_tensor(name: str, found: Tensor | None, dtype: torch.dtype, shape: list[int]) -> None:
+    _expect(
+        found is not None and found.dtype == dtype and list(found.shape) == shape,
+        f"tensor {name!r}",
+        f"{dtype} of shape {shape}",
+        None if found is None else f"{found.dtype} of shape {list(found.shape)}",
+    )
+
+
 def _assign(
     model: nn.Module, weights: Mapping[str, Tensor], device: torch.device | str
 ) -> None:
@@ -163,15 +241,7 @@ def _assign(
     fit."""
     wanted = model.state_dict()
     for name, tensor in wanted.items():
-        expected = f"{tensor.dtype} of shape {list(tensor.shape)}"
-        _expect(name in weights, f"tensor {name!r}", expected, None)
-        found = weights[name]
-        _expect(
-            found.shape == tensor.shape and found.dtype == tensor.dtype,
-            f"tensor {name!r}",
-            expected,
-            f"{found.dtype} of shape {list(found.shape)}",
-        )
+        _expect_tensor(name, weights.get(name), tensor.dtype, list(tensor.shape))
     for name in weights:
         _expect(name in wanted, "tensors", "those of this model only", name)
     moved = {name: tensor.to(device) for name, tensor in weights.items()}
@@ -191,7 +261,7 @@ def _text(metadata: Mapping[str, str], name: str) -> str:
 def _json(metadata: Mapping[str, str], name: str) -> dict[str, Any]:
     try:
         value = json.loads(_text(metadata, name))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         value = None
-    _expect(isinstance(value, dict), f"metadata {name!r}", "a JSON object", metadata[name])
+    _expect(isinstance(value, dict), f"metadata {name!r}", "a JSON object", metadata[name][:200])
     return dict(value)

@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from gma_torch._transforms import transforms_are_active
 
 
 def check_tensors(**arguments: object) -> None:
@@ -93,13 +96,24 @@ def check_mask(
         raise ValueError(f"{name}: expected device {device}, got {mask.device}")
 
 
+def has_values(tensor: Tensor) -> bool:
+    """Whether the values of a tensor can be looked at: there are none while compiling, on the meta
+    device and in a fake tensor, and many at once inside transforms of torch.func."""
+    return not (
+        torch.compiler.is_compiling()
+        or transforms_are_active()
+        or tensor.device.type == "meta"
+        or isinstance(tensor, FakeTensor)
+    )
+
+
 def check_indices(name: str, indices: Tensor, end: int) -> None:
     """int64, with values in [0, end). Values are looked at on the CPU only, as a look would wait
-    for another device, and not while compiling, where there are none."""
+    for another device."""
     check_tensors(**{name: indices})
     if indices.dtype != torch.int64:
         raise TypeError(f"{name}: expected torch.int64, got {indices.dtype}")
-    if torch.compiler.is_compiling() or indices.device.type != "cpu" or indices.numel() == 0:
+    if indices.device.type != "cpu" or indices.numel() == 0 or not has_values(indices):
         return
     least, most = (int(value) for value in torch.aminmax(indices))
     if least < 0 or most >= end:

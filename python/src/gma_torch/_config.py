@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ def check_field(name: str, expected: type, value: object) -> None:
     fits = isinstance(value, (int, float) if expected is float else expected)
     if not fits or (isinstance(value, bool) and expected is not bool):
         raise TypeError(f"{name}: expected {expected.__name__}, got {type(value).__name__}")
+    if expected is float and isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ValueError(f"{name}: expected a float, got an int beyond all of them")
 
 
 def check_mixer(
@@ -198,7 +201,7 @@ class GmaConfig:
 
         try:
             fields = json.loads(text, object_pairs_hook=refuse_repeated)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"config: expected JSON, got text with an error: {error}") from None
         if not isinstance(fields, dict):
             raise ValueError(f"config: expected a JSON object, got {type(fields).__name__}")
@@ -206,3 +209,8 @@ class GmaConfig:
         for key in fields:
             require(key in known, "config", "known keys only", key)
         return cls(**fields)
+
+
+def check_config(config: object) -> None:
+    if not isinstance(config, GmaConfig):
+        raise TypeError(f"config: expected a GmaConfig, got {type(config).__name__}")

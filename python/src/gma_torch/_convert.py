@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gma_torch._config import require
+from gma_torch._checks import has_values
+from gma_torch._config import check_field, require
 from gma_torch._mixer import GaussianMixtureAttention
 
 
@@ -32,7 +33,8 @@ def replace_attention(
         model: with such modules in it, at any depth.
         layers: which of them, counted from 0 in the order of `model.named_modules()`; None is all.
             The rest keeps its attention.
-        is_causal: for `nn.MultiheadAttention`, which is told in each call; GPT-2 is causal.
+        is_causal: for `nn.MultiheadAttention`, which is told in each call; GPT-2 is causal. The
+            cross-attention of an `nn.TransformerDecoderLayer` never is.
         sample: keyword arguments of a call of the model. It is run once on them, and the means start
             as routing vectors of its tokens: see `GaussianMixtureAttention.initialize_means()`.
         num_components: Gaussians a head.
@@ -40,13 +42,15 @@ def replace_attention(
         **options: others of `GaussianMixtureAttention`.
 
     Returns:
-        The names of the modules that were swapped.
+        The names of the modules that were swapped; a shared one has several.
 
     Raises:
-        ValueError, TypeError: for a model without such modules, for a layer that there is not, and
-            for a module whose projections cannot be kept.
+        ValueError, TypeError: for a model without such modules inside, for a layer that there is
+            not, and for a module whose projections cannot be kept.
 
-    Swapped modules return no attention weights, and GPT-2 generates without a cache.
+    Swapped modules return no attention weights, and GPT-2 generates without a cache. Frozen
+    projections stay frozen; mixtures are trainable. `from_pretrained()` builds the attention that a
+    model had: swap it again, then load the state dict.
 
     >>> layer = nn.TransformerEncoderLayer(32, 4, batch_first=True)
     >>> replace_attention(layer, num_components=8)
@@ -60,27 +64,53 @@ def replace_attention(
         for kind, convert in _converters()
         if isinstance(module, kind) and not getattr(module, "is_cross_attention", False)
     ]
+    if found and found[0][1] is model:
+        raise ValueError(
+            f"model: expected attention inside of a model, got a {type(model).__name__} itself, which "
+            "cannot be swapped in place: build a GaussianMixtureAttention"
+        )
     if not found:
         raise ValueError(
             "model: expected nn.MultiheadAttention or the self-attention of GPT-2 in it, got a "
             f"{type(model).__name__} without"
         )
     if layers is not None:
+        if not isinstance(layers, Iterable):
+            raise TypeError(f"layers: expected ints or None, got {type(layers).__name__}")
         chosen = list(layers)
         for layer in chosen:
+            check_field("layers", int, layer)
             require(0 <= layer < len(found), "layers", f"in [0, {len(found)})", layer)
         found = [found[layer] for layer in sorted(set(chosen))]
     options |= {"num_components": num_components, "use_rotary": use_rotary, "is_causal": is_causal}
-
-    replacements = {name: convert(module, options) for name, module, convert in found}
+    crossing = {
+        id(layer.multihead_attn)
+        for layer in model.modules()
+        if isinstance(layer, nn.TransformerDecoderLayer)
+    }
+    replacements = {
+        module: convert(module, options | ({"is_causal": False} if id(module) in crossing else {}))
+        for _, module, convert in found
+    }
+    for encoder in model.modules():
+        # Its fast path packs padded batches into nested tensors, for attention of its own kind.
+        if isinstance(encoder, nn.TransformerEncoder) and not replacements.keys().isdisjoint(
+            encoder.modules()
+        ):
+            encoder.use_nested_tensor = False
     if sample is not None:
         _initialize_means(model, replacements, sample)
-    for name, replacement in replacements.items():
+    names = [
+        name
+        for name, module in model.named_modules(remove_duplicate=False)
+        if module in replacements
+    ]
+    for name, replacement in [(name, replacements[model.get_submodule(name)]) for name in names]:
         model.set_submodule(name, replacement)
     for config in (getattr(model, "config", None), getattr(model, "generation_config", None)):
         if config is not None and hasattr(config, "use_cache"):
             config.use_cache = False
-    return list(replacements)
+    return names
 
 
 class _Adapter(nn.Module):
@@ -120,13 +150,12 @@ class MultiheadAttentionAdapter(_Adapter):
                 "attn_mask: expected None in a module converted with is_causal=False, got one"
             )
         if attn_mask is not None and not is_causal:
-            future = torch.ones_like(attn_mask, dtype=torch.bool).triu(1)
-            masked = attn_mask if attn_mask.dtype == torch.bool else attn_mask != 0
-            if not torch.equal(masked, future):
-                raise ValueError("attn_mask: expected a causal one, got another one")
+            masked = attn_mask if attn_mask.dtype == torch.bool else ~_kept("attn_mask", attn_mask)
+            future = torch.ones_like(masked).triu(1)
+            _expect((masked == future).all(), "attn_mask: expected a causal one, got another one")
         mask = key_padding_mask
         if mask is not None:
-            mask = ~mask if mask.dtype == torch.bool else mask == 0
+            mask = ~mask if mask.dtype == torch.bool else _kept("key_padding_mask", mask)
         context = None if query is key else key
         if not self.batch_first:
             query = query.transpose(0, 1)
@@ -155,12 +184,44 @@ class Gpt2AttentionAdapter(_Adapter):
                 "the model with use_cache=False"
             )
         mask = attention_mask
-        if mask is not None and mask.dim() == 4:
-            # (batch, 1, queries, keys): the last query reads every key that is not padding.
-            mask = mask[:, 0, -1]
         if mask is not None:
-            mask = mask == 0 if mask.is_floating_point() else mask.bool()
+            mask = _kept("attention_mask", mask) if mask.is_floating_point() else mask.bool()
+            mask = _padding_of(mask) if mask.dim() == 4 else mask
         return self.resid_dropout(self.attention(hidden_states, key_padding_mask=mask)), None
+
+
+def _expect(good: Tensor, message: str) -> None:
+    """ValueError with this message unless good, a single bool; in compiled code, what is compiled
+    raises a RuntimeError."""
+    if torch.compiler.is_compiling():
+        torch._assert_async(good, message)
+    elif has_values(good) and not good:
+        raise ValueError(message)
+
+
+def _kept(name: str, mask: Tensor) -> Tensor:
+    """Where a mask that is added to scores keeps them."""
+    kept = mask == 0
+    # As good as -inf: the least number, and what is left of it after a sum with another mask.
+    dropped = mask <= torch.finfo(mask.dtype).min / 2
+    _expect((kept | dropped).all(), f"{name}: expected 0 or -inf throughout, got other numbers")
+    return kept
+
+
+def _padding_of(kept: Tensor) -> Tensor:
+    """The keys (batch, keys) that a causal mask (batch, heads, queries, keys) leaves. Raises
+    ValueError for any other mask, as that of packed sequences."""
+    # The last query reads every key that is not padding.
+    keys = kept[:, 0, -1]
+    expected = torch.ones_like(kept).tril() & keys[:, None, None, :]
+    # Queries in front that are padding read nothing or, in some versions, everything.
+    unread = ~keys[:, None, :, None] & (~kept.any(-1, True) | kept.all(-1, True))
+    _expect(
+        ((kept == expected) | unread).all(),
+        "attention_mask: expected causal attention and padding, got another mask; position_ids that "
+        "start anew make one for packed sequences, which are to be passed as rows of a batch",
+    )
+    return keys
 
 
 def _converters() -> list[tuple[type[nn.Module], Callable[[Any, dict[str, Any]], _Adapter]]]:
@@ -185,15 +246,20 @@ def _make_attention(
 @torch.no_grad()
 def _copy_projections(
     attention: GaussianMixtureAttention,
-    weights: Iterable[Tensor],
-    biases: Iterable[Tensor] | None,
+    weights: tuple[Tensor, Tensor],
+    biases: tuple[Tensor, Tensor] | None,
+    is_transposed: bool = False,
 ) -> None:
-    """Weights (out, in) and biases of q, k, v and o."""
+    """Weights (3 out, in) and (out, in), and biases, of q, k and v together and of o; what was
+    frozen stays so."""
     linears = (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
-    for linear, weight in zip(linears, weights, strict=True):
-        linear.weight.copy_(weight)
-    for linear, bias in zip(linears, biases or (), strict=biases is not None):
-        linear.bias.copy_(bias)
+    for name, pair in (("weight", weights), ("bias", biases)):
+        if pair is None:
+            continue
+        joint, output = (tensor.t() if is_transposed else tensor for tensor in pair)
+        flags = [pair[0].requires_grad] * 3 + [pair[1].requires_grad]
+        for linear, value, flag in zip(linears, (*joint.chunk(3), output), flags, strict=True):
+            getattr(linear, name).copy_(value).requires_grad_(flag)
 
 
 def _convert_multihead(module: nn.MultiheadAttention, options: dict[str, Any]) -> _Adapter:
@@ -210,8 +276,8 @@ def _convert_multihead(module: nn.MultiheadAttention, options: dict[str, Any]) -
     )
     _copy_projections(
         attention,
-        (*weight.chunk(3), module.out_proj.weight),
-        None if bias is None else (*bias.chunk(3), module.out_proj.bias),
+        (weight, module.out_proj.weight),
+        None if bias is None else (bias, module.out_proj.bias),
     )
     attention.train(module.training)
     return MultiheadAttentionAdapter(attention, module.batch_first)
@@ -224,19 +290,20 @@ def _convert_gpt2(module: Any, options: dict[str, Any]) -> _Adapter:
     # Its projections keep their weights as (in, out).
     _copy_projections(
         attention,
-        (*weight.t().chunk(3), module.c_proj.weight.t()),
-        (*bias.chunk(3), module.c_proj.bias),
+        (weight, module.c_proj.weight),
+        (bias, module.c_proj.bias),
+        is_transposed=True,
     )
     attention.train(module.training)
     return Gpt2AttentionAdapter(attention, module.resid_dropout)
 
 
 def _initialize_means(
-    model: nn.Module, replacements: Mapping[str, _Adapter], sample: Mapping[str, Any]
+    model: nn.Module, replacements: Mapping[nn.Module, _Adapter], sample: Mapping[str, Any]
 ) -> None:
     """Means from the tokens that reach each module when the model, as it is, runs on the sample."""
     handles = []
-    for name, replacement in replacements.items():
+    for module, replacement in replacements.items():
 
         def hook(
             _module: nn.Module,
@@ -249,7 +316,6 @@ def _initialize_means(
                 x = x.transpose(0, 1)
             replacement.attention.initialize_means(x)
 
-        module = model.get_submodule(name)
         handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
     try:
         with torch.no_grad():

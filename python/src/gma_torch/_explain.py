@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from gma_torch._attention import gaussian_mixture_attention
+from gma_torch._autocast import autocast_arguments
+from gma_torch._checks import check_tensors
 
 _OPERATOR = "gma::gaussian_mixture_attention"
 
@@ -63,8 +65,8 @@ def explain(
     }
     _check(tensors, options)
     device = query.device.type
-    casts = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    dtype = torch.get_autocast_dtype(device) if casts else query.dtype
+    dtype = autocast_arguments(tuple(tensors.values()))[0].dtype
+    casts = dtype != query.dtype
     name = {torch.float32: "Float", torch.float64: "Double", torch.bfloat16: "BFloat16"}.get(
         dtype, "Half"
     )
@@ -96,9 +98,12 @@ def _check(tensors: dict[str, Tensor], options: dict[str, Any]) -> None:
                 raise ValueError(
                     f"{name}: expected device {device} as of query, got {tensor.device}"
                 )
+    check_tensors(**tensors)
+    # The meta device knows no autocast.
+    cast = dict(zip(tensors, autocast_arguments(tuple(tensors.values())), strict=True))
     with torch.no_grad():
         gaussian_mixture_attention(
-            **{name: to_meta(tensor) for name, tensor in tensors.items()},
+            **{name: to_meta(tensor) for name, tensor in cast.items()},
             **{name: to_meta(option) for name, option in options.items()},
         )
 

@@ -42,8 +42,13 @@ def load_library() -> None:
             f"for this one with 'make build'. The loader says: {error}"
         ) from error
     built_for = torch.ops.gma._torch_version()
-    if built_for.split("+")[0] != torch.__version__.split("+")[0]:
+    if _release(built_for) != _release(torch.__version__):
         raise ImportError(
             f"gma_torch: {path} was built for torch {built_for}, but this is torch "
             f"{torch.__version__}. Build it again with 'make build'."
         )
+
+
+def _release(version: str) -> list[str]:
+    """Major and minor version: what comes after, repairs only, leaves the interface as it is."""
+    return version.split("+")[0].split(".")[:2]

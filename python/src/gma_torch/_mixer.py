@@ -16,8 +16,8 @@ from gma_torch._attention import (
     gaussian_mixture_attention_step,
     responsibilities,
 )
-from gma_torch._checks import check_mask, check_tokens, without_padding
-from gma_torch._config import GmaConfig, check_field, check_mixer
+from gma_torch._checks import check_mask, check_tokens, has_values, without_padding
+from gma_torch._config import GmaConfig, check_field, check_mixer, require
 from gma_torch._positions import PADDING, Rotary, padded_positions
 from gma_torch._short_conv import ShortConv
 from gma_torch._state import MixerState
@@ -235,6 +235,8 @@ class GaussianMixtureAttention(nn.Module):
 
     def initial_state(self, batch_size: int) -> MixerState:
         """The state before the first token; needs `is_causal=True`."""
+        check_field("batch_size", int, batch_size)
+        require(batch_size >= 0, "batch_size", "at least 0", batch_size)
         if not self.is_causal:
             raise ValueError("initial_state: expected a module with is_causal=True, got False")
         tensors: dict[str, Tensor] = {}
@@ -370,7 +372,10 @@ class GaussianMixtureAttention(nn.Module):
 
     def _sums(self, state: MixerState, batch_size: int) -> State:
         shape = [batch_size, self.num_key_value_heads, self.num_components, self.head_size]
+        wide = _accumulate_dtype(self.q_proj.weight.dtype)
         for name, expected in (("s", shape), ("z", shape[:3])):
+            if state[name].dtype != wide:
+                raise TypeError(f"state: expected {name!r} in {wide}, got {state[name].dtype}")
             if list(state[name].shape) != expected:
                 raise ValueError(
                     f"state: expected {name!r} of shape {expected}, got {list(state[name].shape)}"
@@ -413,6 +418,8 @@ def _accumulate_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def _check_state(state: MixerState, mask: Tensor | None, x: Tensor) -> None:
+    if not isinstance(state, MixerState):
+        raise TypeError(f"state: expected a MixerState, got {type(state).__name__}")
     for name, tensor in state.tensors.items():
         if tensor.dim() == 0 or tensor.size(0) != x.size(0):
             raise ValueError(
@@ -426,7 +433,7 @@ def _check_state(state: MixerState, mask: Tensor | None, x: Tensor) -> None:
             "key_padding_mask: expected None after the first tokens of a state, got one at "
             f"position {state.position}"
         )
-    if not torch.compiler.is_compiling() and (mask[:, :-1] & ~mask[:, 1:]).any():
+    if has_values(mask) and (mask[:, :-1] & ~mask[:, 1:]).any():
         raise ValueError("key_padding_mask: expected padding in front beside a state, got it behind")
 
 

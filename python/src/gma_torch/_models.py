@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gma_torch._checks import check_indices, check_mask, check_tensors
-from gma_torch._config import GmaConfig
+from gma_torch._config import GmaConfig, check_config
 from gma_torch._mixer import GaussianMixtureAttention
 from gma_torch._positions import padded_positions
 from gma_torch._short_conv import ShortConv
@@ -35,6 +35,7 @@ class GmaBlock(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        check_config(config)
         hidden, mlp = config.hidden_size, config.mlp_size or 4 * config.hidden_size
         self.mixer_norm = nn.LayerNorm(hidden, device=device, dtype=dtype)
         self.mixer = GaussianMixtureAttention.from_config(config, device=device, dtype=dtype)
@@ -104,6 +105,8 @@ class GmaTransformer(nn.Module):
             raise ValueError(f"tokens: expected shape (batch, tokens), got {list(tokens.shape)}")
         check_indices("tokens", tokens, self.config.vocab_size)
         check_mask("padding_mask", padding_mask, tokens.size(0), tokens.size(1), tokens.device)
+        if state is not None and not isinstance(state, ModelState):
+            raise TypeError(f"state: expected a ModelState, got {type(state).__name__}")
         if state is not None and len(state.layers) != len(self.blocks):
             raise ValueError(f"state: expected {len(self.blocks)} layers, got {len(state.layers)}")
         x = self.dropout(self._embed(tokens, padding_mask, state))
@@ -199,6 +202,7 @@ class GmaForCausalLM(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        check_config(config)
         if not config.is_causal:
             raise ValueError("config.is_causal: expected True in a causal language model, got False")
         self.config = config
@@ -281,6 +285,7 @@ class GmaForSequenceClassification(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        check_config(config)
         if config.num_classes < 2:
             raise ValueError(
                 "config.num_classes: expected at least 2 in a sequence classifier, got "

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from gma_torch._state import MixerState
 
@@ -31,11 +32,13 @@ def padded_positions(
 
 
 class Rotary:
-    """Phases of positions, from tables that all layers of the process share."""
+    """Phases of positions: up to a length from tables that all layers of the process share, and
+    computed for each call beyond, as tables live as long as the process does."""
 
     _tables: dict[tuple[int, float, torch.device, torch.dtype], Tensor] = {}
     _lock = threading.Lock()
     _SMALLEST = 1024
+    _LARGEST = 1 << 17
 
     def __init__(self, head_size: int, base: float) -> None:
         self.head_size = head_size
@@ -46,11 +49,18 @@ class Rotary:
         if torch.compiler.is_compiling():
             return self._rotate_in_graph(x, positions, first)
         length = x.size(1)
-        table = self._table(first + length, x)
-        if positions is None:
-            phases = table.narrow(0, first, length)
+        if first + length > self._LARGEST or x.is_meta or isinstance(x, FakeTensor):
+            place = x.device if x.is_meta else torch.device("cpu")
+            if positions is None:
+                positions = torch.arange(first, first + length, device=place)
+            phases = self._phases(positions.to(place), _real_dtype(x)).to(x.device)
         else:
-            phases = table.index_select(0, positions.flatten()).view(*positions.shape, *table.shape[1:])
+            table = self._table(first + length, x)
+            if positions is None:
+                phases = table.narrow(0, first, length)
+            else:
+                rows = table.index_select(0, positions.flatten())
+                phases = rows.view(*positions.shape, *table.shape[1:])
         pairs = x.to(_real_dtype(x)).contiguous().view(*x.shape[:-1], self.head_size // 2, 2)
         rotated = torch.view_as_real(torch.view_as_complex(pairs) * phases)
         return rotated.flatten(-2).to(x.dtype)
@@ -74,24 +84,22 @@ class Rotary:
 
     def _table(self, length: int, x: Tensor) -> Tensor:
         """At least `length` rows (1, D/2), in complex numbers of x's precision."""
-        if x.device.type == "meta":
-            return self._make_table(length, x.device, _real_dtype(x))
         key = (self.head_size, self.base, x.device, _real_dtype(x))
         with self._lock:
             table = self._tables.get(key)
             if table is None or table.size(0) < length:
                 rows = 1 << (max(length, self._SMALLEST) - 1).bit_length()
-                table = _outside_all_modes(lambda: self._make_table(rows, *key[2:]))
+                table = _outside_all_modes(
+                    lambda: self._phases(torch.arange(rows), _real_dtype(x)).to(x.device)
+                )
                 self._tables[key] = table
             return table
 
-    def _make_table(self, rows: int, device: torch.device, real: torch.dtype) -> Tensor:
-        cpu = torch.device("cpu")
-        angles = torch.outer(
-            torch.arange(rows, dtype=torch.float64, device=cpu), self._frequencies(cpu)
-        )
-        table = torch.polar(torch.ones_like(angles), angles).unsqueeze(1)
-        return table.to(device, real.to_complex())
+    def _phases(self, positions: Tensor, real: torch.dtype) -> Tensor:
+        """(..., 1, D/2) of positions (...), in complex numbers of this precision."""
+        frequencies = self._frequencies(positions.device)
+        angles = positions.to(torch.float64).unsqueeze(-1) * frequencies
+        return torch.polar(torch.ones_like(angles), angles).unsqueeze(-2).to(real.to_complex())
 
 
 def _real_dtype(x: Tensor) -> torch.dtype:

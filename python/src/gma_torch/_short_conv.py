@@ -8,6 +8,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from gma_torch._autocast import autocasts
+
 
 def depthwise_conv(x: Tensor, weight: Tensor, left: int, length: int) -> Tensor:
     """y[b,t,c] = sum_j weight[c,j] x[b, t + j - left, c] for t < length, where x is zero outside
@@ -57,6 +59,8 @@ class ShortConv(nn.Module):
                 f"state: expected a tail of shape [{x.size(0)}, {width - 1}, {channels}], "
                 f"got {list(tail.shape)}"
             )
+        if torch.promote_types(tail.dtype, x.dtype) != x.dtype and not autocasts(x.device.type):
+            raise TypeError(f"state: expected a tail in {x.dtype} as the weights, got {tail.dtype}")
         extended = torch.cat((tail, x), 1)
         output = nn.functional.silu(depthwise_conv(extended, self.weight, 0, x.size(1)))
         return output, extended.narrow(1, x.size(1), width - 1).clone()

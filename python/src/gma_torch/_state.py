@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -74,17 +75,17 @@ class ModelState:
         """Tokens seen, padding included."""
         return self.layers[0].position
 
-    def reorder(self, index: Tensor) -> ModelState:
+    def reorder(self, index: Tensor) -> Self:
         """The rows `index` (rows) int64 of every tensor: see `MixerState.reorder()`."""
-        return ModelState([layer.reorder(index) for layer in self.layers])
+        return type(self)([layer.reorder(index) for layer in self.layers])
 
-    def clone(self) -> ModelState:
-        return ModelState([layer.clone() for layer in self.layers])
+    def clone(self) -> Self:
+        return type(self)([layer.clone() for layer in self.layers])
 
-    def detach(self) -> ModelState:
+    def detach(self) -> Self:
         """Without its history: for truncated backpropagation through time."""
-        return ModelState([layer.detach() for layer in self.layers])
+        return type(self)([layer.detach() for layer in self.layers])
 
-    def to(self, device: torch.device | str) -> ModelState:
+    def to(self, device: torch.device | str) -> Self:
         """On another device. The dtypes are those of the sums and stay."""
-        return ModelState([layer.to(device) for layer in self.layers])
+        return type(self)([layer.to(device) for layer in self.layers])

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gma_torch._autocast import autocast_arguments
+
 
 def transforms_are_active() -> bool:
     """Whether a transform of torch.func is running, outside of compilation."""
@@ -29,8 +31,10 @@ def attention(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Output and final state; `tensors` are query to prior_logits, `optional` the mask and the
     boundaries."""
+    tensors = autocast_arguments(tensors)
     query, _, value, means, *_ = tensors
-    if state is None:
+    fits = query.dim() == value.dim() == 4 and means.dim() == 3
+    if state is None and fits:
         boundaries = optional[1]
         rows = query.size(0) if boundaries is None else boundaries.size(0) - 1
         heads, components, _ = means.shape
@@ -39,7 +43,9 @@ def attention(
             means.new_zeros(rows, heads, components),
         )
     options = (is_causal, eps, dropout_p, dropout_seed)
-    output, s, z, *_ = _Attention.apply(options, *optional, *tensors, *state)  # type: ignore[no-untyped-call]
+    # With tensors of other ranks the operator says which of them is wrong.
+    s0, z0 = (None, None) if state is None else state
+    output, s, z, *_ = _Attention.apply(options, *optional, *tensors, s0, z0)  # type: ignore[no-untyped-call]
     return output, s, z
 
 

@@ -27,6 +27,7 @@ except ImportError as import_error:
         f"'gma_torch[transformers]'. What came: {import_error}"
     ) from import_error
 
+from gma_torch._checks import has_values
 from gma_torch._config import GmaConfig
 from gma_torch._models import GmaForCausalLM, GmaTransformer, initialize_module
 from gma_torch._state import ModelState
@@ -37,10 +38,14 @@ _NAMES = {field.name: field.name for field in dataclasses.fields(GmaConfig)} | {
 }
 """Fields of GmaConfig, and what transformers calls them."""
 
+_OTHERS = "_others"
+"""Option under which from_dict() hands over what the fields do not name."""
+
 
 class GmaPretrainedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """The fields of `GmaConfig`, where `max_length` is called
-    `max_position_embeddings`, and those that every config of transformers has.
+    `max_position_embeddings`, and those that every config of transformers has, ids of special tokens
+    among them. A misspelt one is refused; what a saved config holds beyond them is kept.
 
     >>> from transformers import AutoConfig
     >>> config = AutoConfig.for_model("gma", vocab_size=100, hidden_size=32)
@@ -60,21 +65,31 @@ class GmaPretrainedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         for name, alias in _NAMES.items():
             setattr(self, alias, getattr(config, name))
         self.use_cache = options.pop("use_cache", True)
+        others = options.pop(_OTHERS, {})
         # One matrix serves as embedding and head by itself; there is no second one to tie to it.
         self.tie_word_embeddings = False
         options.pop("tie_word_embeddings", None)
-        known = {field.name for field in dataclasses.fields(PreTrainedConfig)} | {
-            "attn_implementation",
-            "model_type",
-            "name_or_path",
-            "num_labels",
-            "torch_dtype",
-            "transformers_version",
-        }
         for name in options:
-            if name not in known and not name.startswith("_"):
+            if not self._is_common(name):
                 raise TypeError(f"config: expected known fields only, got {name!r}")
-        super().__init__(**options)
+        super().__init__(**options, **others)
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """The config of a saved one, which may hold attributes that somebody has set."""
+        own = {*_NAMES.values(), *cls.attribute_map, "use_cache", "tie_word_embeddings"}
+        fields: dict[str, Any] = {_OTHERS: {}}
+        for name, value in config_dict.items():
+            is_known = name in own or (cls._is_common(name) and name != _OTHERS)
+            (fields if is_known else fields[_OTHERS])[name] = value
+        return super().from_dict(fields, **kwargs)
+
+    @staticmethod
+    def _is_common(name: str) -> bool:
+        """Whether every config of transformers has this field."""
+        fields = {field.name for field in dataclasses.fields(PreTrainedConfig)}
+        others = "attn_implementation model_type name_or_path num_labels output_attentions torch_dtype"
+        return name in fields or name in others.split() or name.endswith("_token_id") or name[:1] == "_"
 
     def to_gma(self) -> GmaConfig:
         """The fields that the model is built from."""
@@ -160,16 +175,29 @@ class GmaPretrainedForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignor
         """
         Args:
             input_ids: (B, T) int64; after a cache, the tokens that follow it.
-            attention_mask: (B, T), or (B, all tokens so far); 1 = keep. Beside a cache, padding
-                comes in front.
+            attention_mask: (B, T), or (B, all tokens so far); 1 = keep. Beside a cache that is given
+                or asked for, padding comes in front.
             cache: moves on past input_ids.
             labels: (B, T) int64, shifted inside; -100 is left out of the loss.
-            use_cache: whether to make a cache; by default in evaluation mode.
+            use_cache: whether to make a cache; by default in evaluation mode, without labels and
+                with no padding behind.
             logits_to_keep: of the last tokens only; 0 is all.
         """
-        if cache is None and (self.config.use_cache and not self.training if use_cache is None else use_cache):
-            cache = GmaCache(self.transformer.initial_state(input_ids.size(0)).layers)
         mask = _padding_mask(attention_mask, input_ids, cache)
+        is_behind = (
+            mask is not None
+            and has_values(mask)
+            and bool((mask[:, :-1] & ~mask[:, 1:]).any())
+        )
+        if use_cache is None:
+            use_cache = self.config.use_cache and not (self.training or labels is not None or is_behind)
+        if is_behind and (use_cache or cache is not None):
+            raise ValueError(
+                "attention_mask: expected padding in front beside a cache, got it behind; "
+                "use_cache=False takes any"
+            )
+        if cache is None and use_cache:
+            cache = GmaCache(self.transformer.initial_state(input_ids.size(0)).layers)
         features = self.transformer(input_ids, padding_mask=mask, state=cache)
         if logits_to_keep > 0:
             features = features[:, -logits_to_keep:]
@@ -209,6 +237,26 @@ class GmaPretrainedForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignor
     def get_input_embeddings(self) -> nn.Embedding:
         return self.transformer.embedding
 
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """What `resize_token_embeddings` calls: the size of the vocabulary follows."""
+        if not isinstance(value, nn.Embedding):
+            raise TypeError(f"value: expected an nn.Embedding, got {type(value).__name__}")
+        self.transformer.embedding = value
+        self.transformer.config = dataclasses.replace(
+            self.transformer.config, vocab_size=value.num_embeddings
+        )
+
+    def get_output_embeddings(self) -> nn.Module | None:
+        """The head; None where the embedding is the head."""
+        return self.head
+
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        if not isinstance(new_embeddings, nn.Linear):
+            raise TypeError(
+                f"new_embeddings: expected an nn.Linear, got {type(new_embeddings).__name__}"
+            )
+        self.head = new_embeddings
+
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
         return False
@@ -230,7 +278,7 @@ def _padding_mask(
             f"{list(attention_mask.shape)}"
         )
     mask = attention_mask[:, -length:].bool()
-    return None if mask.all() else mask
+    return None if has_values(mask) and mask.all() else mask
 
 
 AutoConfig.register(GmaPretrainedConfig.model_type, GmaPretrainedConfig)
