@@ -11,10 +11,14 @@ from gma_torch._attention import (  # noqa: E402  (needs the operators)
     gaussian_mixture_attention_step,
     responsibilities,
 )
+from gma_torch._readouts import affinity, component_usage, normalized_affinity  # noqa: E402
 
 __all__ = [
     "State",
+    "affinity",
+    "component_usage",
     "gaussian_mixture_attention",
     "gaussian_mixture_attention_step",
+    "normalized_affinity",
     "responsibilities",
 ]
