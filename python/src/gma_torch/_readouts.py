@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gma_torch._attention import _check_flags, _check_numbers, _check_optional_tensors, _check_tensors
+from gma_torch._checks import check_flags, check_numbers, check_optional_tensors, check_tensors
 
 
 def _check_responsibilities(name: str, responsibilities: Tensor) -> None:
@@ -18,12 +18,12 @@ def _check_responsibilities(name: str, responsibilities: Tensor) -> None:
 
 
 def affinity(query_responsibilities: Tensor, key_responsibilities: Tensor) -> Tensor:
-    """The implicit affinity ``Gamma_Q Gamma_K^T`` between tokens: non-negative, of rank K at most.
+    """The implicit affinity `Gamma_Q Gamma_K^T` between tokens: non-negative, of rank K at most.
 
     Quadratic in tokens, and so for a window of a sequence. Differentiable.
 
     Args:
-        query_responsibilities: (B, Tq, H, K), as :func:`responsibilities` returns them.
+        query_responsibilities: (B, Tq, H, K), as `responsibilities` returns them.
         key_responsibilities: (B, Tk, Hk, K) in the same dtype. H must be a multiple of Hk; each
             group of H / Hk query heads shares one key head.
 
@@ -32,8 +32,12 @@ def affinity(query_responsibilities: Tensor, key_responsibilities: Tensor) -> Te
 
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
+
+    >>> gamma = torch.rand(1, 5, 2, 3).softmax(-1)
+    >>> affinity(gamma, gamma).shape
+    torch.Size([1, 2, 5, 5])
     """
-    _check_tensors(
+    check_tensors(
         query_responsibilities=query_responsibilities, key_responsibilities=key_responsibilities
     )
     _check_responsibilities("query_responsibilities", query_responsibilities)
@@ -54,21 +58,25 @@ def affinity(query_responsibilities: Tensor, key_responsibilities: Tensor) -> Te
 
 
 def normalized_affinity(affinity: Tensor, *, is_causal: bool = False, eps: float = 1e-6) -> Tensor:
-    """The weights that values get: each row of an affinity over its sum and ``eps``.
+    """The weights that values get: each row of an affinity over its sum and `eps`.
 
     With an affinity of all tokens of a sequence, these times the values are the operator's output.
 
     Args:
-        affinity: (..., Tq, Tk), as :func:`affinity` returns it.
+        affinity: (..., Tq, Tk), as `affinity` returns it.
         is_causal: rows are of the keys up to the query alone; needs Tq = Tk.
         eps: added to the normaliser.
 
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
+
+    >>> normalized_affinity(torch.ones(2, 2), is_causal=True, eps=0.0)
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
     """
-    _check_tensors(affinity=affinity)
-    _check_flags(is_causal=is_causal)
-    _check_numbers(eps=eps)
+    check_tensors(affinity=affinity)
+    check_flags(is_causal=is_causal)
+    check_numbers(eps=eps)
     if affinity.dim() < 2 or (is_causal and affinity.shape[-1] != affinity.shape[-2]):
         expected = "(..., T, T) with is_causal" if is_causal else "(..., Tq, Tk)"
         raise ValueError(f"affinity: expected shape {expected}, got {tuple(affinity.shape)}")
@@ -80,7 +88,7 @@ def component_usage(responsibilities: Tensor, padding_mask: Tensor | None = None
     """Mean responsibility of each component over tokens: how much a head uses it.
 
     Args:
-        responsibilities: (B, T, H, K), as :func:`responsibilities` returns them.
+        responsibilities: (B, T, H, K), as `responsibilities` returns them.
         padding_mask: (B, T) bool, True = keep. Masked tokens have no effect, whatever they hold.
 
     Returns:
@@ -88,9 +96,12 @@ def component_usage(responsibilities: Tensor, padding_mask: Tensor | None = None
 
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
+
+    >>> component_usage(torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]]))
+    tensor([[0.5000, 0.5000]])
     """
-    _check_tensors(responsibilities=responsibilities)
-    _check_optional_tensors(padding_mask=padding_mask)
+    check_tensors(responsibilities=responsibilities)
+    check_optional_tensors(padding_mask=padding_mask)
     _check_responsibilities("responsibilities", responsibilities)
     tokens = tuple(responsibilities.shape[:2])
     if padding_mask is None:
