@@ -63,7 +63,8 @@ double jacobian_bound(const Mixture& mixture, const View<const double, 1>& x);
 
 /// U(R) = max_{k,l} max_{|x| <= R} |u_k(x) - u_l(x)|, to rounding the maximum itself: the one
 /// number behind all bounds over a ball. For tied variances it does not depend on R, which may
-/// then be infinite. O(K^2 D), beside a search for the few pairs that come near the maximum.
+/// then be infinite. Infinity where the scores or their norms overflow. O(K^2 D), beside a search
+/// for the few pairs that come near the maximum.
 /// `radius` must be at least 0.
 double score_spread(const Mixture& mixture, double radius);
 

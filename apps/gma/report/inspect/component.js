@@ -135,8 +135,9 @@ function drawPanel() {
     element("p", { textContent: inWords(k) }),
     element("div", { className: "facts" }, ...factRows(k).flatMap(([name, query, key], i) => [
       element("span", { className: "name", textContent: name }),
-      element("span", { className: i ? "number" : "head", textContent: query }),
-      element("span", { className: i ? "number" : "head", textContent: key })])),
+      ...(query === "" ? [element("span", { className: "number both", textContent: key })]
+          : [query, key].map((textContent) =>
+            element("span", { className: i ? "number" : "head", textContent })))])),
   ];
   const tokens = tokensOf(k);
   if (tokens.length > 0) {
