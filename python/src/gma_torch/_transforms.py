@@ -33,9 +33,9 @@ def attention(
     boundaries."""
     tensors = autocast_arguments(tensors)
     query, _, value, means, *_ = tensors
+    boundaries = optional[1]
     fits = query.dim() == value.dim() == 4 and means.dim() == 3
-    if state is None and fits:
-        boundaries = optional[1]
+    if state is None and fits and (boundaries is None or boundaries.dim() == 1):
         rows = query.size(0) if boundaries is None else boundaries.size(0) - 1
         heads, components, _ = means.shape
         state = (
