@@ -44,7 +44,7 @@ def attention(
             means.new_zeros(rows, heads, components),
         )
     for name, tensor in zip(_TENSORS, (*tensors, *(state or ())), strict=False):
-        if forward_ad.unpack_dual(tensor).tangent is not None:
+        if forward_ad.unpack_dual(tensor).tangent is not None:  # type: ignore[no-untyped-call]
             _refuse_forward_mode(name)
     options = (is_causal, eps, dropout_p, dropout_seed)
     # With tensors of other ranks the operator says which of them is wrong.
