@@ -7,9 +7,14 @@
 #include <gma_torch/nn/checkpoint.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "cli.h"
@@ -26,6 +31,10 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::int64_t kPageBytes = std::int64_t{80} << 20;
+constexpr const char* kReport = "report.html";
+constexpr const char* kMetrics = "metrics.json";
+constexpr std::array kTensorFiles = {"responsibilities.safetensors",
+                                     "responsibilities-2.safetensors"};
 
 struct InspectCommand {
   CLI::App* app = nullptr;
@@ -87,18 +96,64 @@ gma_torch::nn::Checkpoint responsibilities_file(const Inspection& model, std::in
   return file;
 }
 
-/// Least and greatest bound of a head, "unknown" where there is none.
-std::string bounds_text(const ordered_json& metrics) {
+/// A tensor file that stays under another name until all that appears with it is complete.
+class StagedTensors {
+ public:
+  StagedTensors(const std::filesystem::path& path, const gma_torch::nn::Checkpoint& tensors)
+      : path_(path),
+        staged_(path.parent_path() / fmt::format(".{}.staged", path.filename().string())) {
+    gma_torch::nn::save_checkpoint(staged_, tensors);
+  }
+  ~StagedTensors() {
+    std::error_code ignored;  // it has been renamed, or nothing can be done
+    std::filesystem::remove(staged_, ignored);
+  }
+  StagedTensors(const StagedTensors&) = delete;
+  StagedTensors& operator=(const StagedTensors&) = delete;
+
+  void commit() const { std::filesystem::rename(staged_, path_); }
+
+ private:
+  std::filesystem::path path_, staged_;
+};
+
+/// Writes all files of a run, or none; what an earlier run wrote beside them goes.
+void write_files(const InspectCommand& command, const OutputFolder& folder,
+                 std::span<const Inspection> models, const std::string& metrics) {
+  std::vector<std::unique_ptr<StagedTensors>> tensors;
+  for (std::size_t i = 0; command.responsibilities > 0 && i < models.size(); ++i) {
+    tensors.push_back(std::make_unique<StagedTensors>(
+        folder.path() / kTensorFiles.at(i),
+        responsibilities_file(models[i], command.responsibilities)));
+  }
+  OutputFiles files(folder.path(), {kReport, kMetrics});
+  write_inspect_page(command.title, models, [&](std::string_view bytes) { files.write(0, bytes); });
+  files.write(1, metrics);
+  files.commit();
+  for (const auto& file : tensors) file->commit();
+  for (std::size_t i = tensors.size(); i < kTensorFiles.size(); ++i) {
+    std::filesystem::remove(folder.path() / kTensorFiles[i]);
+  }
+}
+
+/// JSON whose text is UTF-8, whatever a name may hold.
+std::string text_of(const ordered_json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
+}
+
+/// Least and greatest of a bound over heads, "unknown" where there is none.
+std::string bounds_text(const ordered_json& metrics, const char* name) {
   std::vector<double> bounds;
   for (const ordered_json& layer : metrics.at("layers")) {
     for (const ordered_json& head : layer.at("heads")) {
       if (head.at("bounds").is_null()) continue;
-      bounds.push_back(head.at("bounds").at("responsibilities").get<double>());
+      bounds.push_back(head.at("bounds").at(name).get<double>());
     }
   }
   if (bounds.empty()) return "unknown";
   const auto [least, greatest] = std::ranges::minmax(bounds);
-  return fmt::format("{:.3g} to {:.3g} over heads", least, greatest);
+  return least == greatest ? fmt::format("{:.3g}", least)
+                           : fmt::format("{:.3g} to {:.3g}", least, greatest);
 }
 
 void print(const ordered_json& metrics) {
@@ -114,10 +169,17 @@ void print(const ordered_json& metrics) {
              number("usage_entropy"), number("assignment_entropy"));
   fmt::print("a token          {:.3f} of the greatest entropy; {:.1f}% on its first component\n",
              number("responsibility_entropy"), 100.0 * number("top_responsibility"));
+  fmt::print("information      {:.3f} of the greatest: what a token tells of its component\n",
+             number("routing_information"));
   fmt::print("NMI, categories  {:.3f} (by chance {:.3f}; adjusted {:.3f})\n", number("nmi"),
              number("nmi_by_chance"), number("ami"));
-  fmt::print("Lipschitz bound  {} (responsibilities, 1-norm, within the text's radius)\n",
-             bounds_text(metrics));
+  const auto bounds = [&](const char* name) { return bounds_text(metrics, name); };
+  fmt::print(
+      "bounds           affinity of rank {}; within the text's radius a routing vector that\n"
+      "                 moves by 1 moves responsibilities by {} (1-norm), a query's output by\n"
+      "                 {} and a key's by {} of the values' diameter; gradients {}\n",
+      bounds("rank"), bounds("responsibilities"), bounds("read_query"), bounds("read_key"),
+      bounds("gradient"));
 }
 
 void check(const InspectCommand& command) {
@@ -135,6 +197,7 @@ void run(InspectCommand& command) {
   check(command);
   set_threads(command.threads);
   const OutputFolder folder(command.out);
+  folder.check_absent({kReport, kMetrics, kTensorFiles[0], kTensorFiles[1]}, /*overwrite=*/true);
   InspectOptions& options = command.options;
   options.top = command.responsibilities;
   options.page_bytes = kPageBytes / std::ssize(command.checkpoints);
@@ -155,22 +218,14 @@ void run(InspectCommand& command) {
     command.title = fmt::format("{}", fmt::join(command.checkpoints, " and "));
   }
 
-  OutputFiles files(folder.path(), {"report.html", "metrics.json"});
-  write_inspect_page(command.title, models, [&](std::string_view bytes) { files.write(0, bytes); });
   const ordered_json record = command.compare ? ordered_json{{"models", metrics}} : metrics.front();
-  files.write(1, record.dump(1) + "\n");
-  files.commit();
-  for (std::size_t i = 0; command.responsibilities > 0 && i < models.size(); ++i) {
-    const std::string name = i == 0 ? "responsibilities" : "responsibilities-2";
-    gma_torch::nn::save_checkpoint(folder.path() / (name + ".safetensors"),
-                                   responsibilities_file(models[i], command.responsibilities));
-  }
+  write_files(command, folder, models, text_of(record, 1) + "\n");
   if (command.json) {
-    fmt::print("{}\n", record.dump());
+    fmt::print("{}\n", text_of(record, -1));
     return;
   }
   for (const ordered_json& one : metrics) print(one);
-  fmt::print("Open {}\n", (folder.path() / "report.html").string());
+  fmt::print("Open {}\n", (folder.path() / kReport).string());
 }
 
 }  // namespace

@@ -35,17 +35,23 @@ struct ScoreDifference {
   ///               <= lambda R^2 + sum_d c_d^2 lambda / (lambda - b_d^2),
   /// and the least of these is the maximum (duality of the trust region problem). Where the
   /// derivative by lambda has its zero is found by bisection; lambda on its right is a valid bound
-  /// wherever the search stops.
+  /// wherever the search stops. All is in units in which max_d |b_d| and R are 1, so that squares
+  /// of large numbers do not overflow.
   double largest(double radius) const {
-    if (slope == 0 || offset == 0 || radius == 0 || std::isinf(radius)) return quick_bound(radius);
-    double low = slope * slope;
-    double high = low + offset * slope / radius;
+    const double unit = slope * radius;
+    if (slope == 0 || offset == 0 || radius == 0 || !std::isfinite(unit + offset)) {
+      return quick_bound(radius);
+    }
+    double low = 1;
+    double high = 1 + offset / unit;
     for (int step = 0; step < 60; ++step) {
       const double lambda = low + (high - low) / 2;
       if (!(lambda > low && lambda < high)) break;
-      (falls_at(lambda, radius) ? low : high) = lambda;
+      (falls_at(lambda, unit) ? low : high) = lambda;
     }
-    return std::min(std::sqrt(dual(high, radius)), quick_bound(radius));
+    // Where the other is not a number, as where high is 1 to rounding, the quick bound holds.
+    const double searched = unit * std::sqrt(dual(high, unit));
+    return searched < quick_bound(radius) ? searched : quick_bound(radius);
   }
 
   Vector c;
@@ -54,19 +60,22 @@ struct ScoreDifference {
   double slope = 0;   ///< max_d |b_d|
 
  private:
-  bool falls_at(double lambda, double radius) const {
+  bool falls_at(double lambda, double unit) const {
     double sum = 0;
     for (std::size_t d = 0; d < c.size(); ++d) {
-      const double share = c[d] * b[d] / (lambda - b[d] * b[d]);
+      const double steepness = b[d] / slope;
+      const double share = c[d] / unit * steepness / (lambda - steepness * steepness);
       sum += share * share;
     }
-    return radius * radius < sum;
+    return sum > 1;
   }
 
-  double dual(double lambda, double radius) const {
-    double sum = lambda * radius * radius;
+  double dual(double lambda, double unit) const {
+    double sum = lambda;
     for (std::size_t d = 0; d < c.size(); ++d) {
-      if (c[d] != 0) sum += c[d] * c[d] * (lambda / (lambda - b[d] * b[d]));
+      const double share = c[d] / unit;
+      const double steepness = b[d] / slope;
+      if (c[d] != 0) sum += share * share * (lambda / (lambda - steepness * steepness));
     }
     return sum;
   }

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "data/labelled_texts.h"
 #include "gma/error.h"
 #include "inspect/information.h"
 #include "inspect/mixture_overlap.h"
@@ -129,6 +130,21 @@ TEST(RoutingStatistics, OfThreeTokens) {
       -(1.25 * std::log(1.25 / 3) + 1.5 * std::log(0.25) + 0.25 * std::log(0.25 / 3)) / 3;
   EXPECT_NEAR(metrics.usage_entropy, usage / std::log(4.0), 1e-12);
   EXPECT_NEAR(metrics.effective_components, std::exp(usage), 1e-12);
+  EXPECT_NEAR(metrics.routing_information, usage / std::log(4.0) - 0.5, 1e-7);
+}
+
+TEST(RoutingStatistics, InformationTellsDiverseTokensFromTokensThatAreAllAlike) {
+  HeadStatistics diverse(2), alike(2);
+  for (int i = 0; i < 4; ++i) {
+    diverse.add(i % 2 == 0 ? std::array{1.0F, 0.0F} : std::array{0.0F, 1.0F}, TokenCategory::digit);
+    alike.add(std::array{0.5F, 0.5F}, TokenCategory::digit);
+  }
+  EXPECT_NEAR(diverse.metrics().usage_entropy, 1.0, 1e-7);
+  EXPECT_NEAR(alike.metrics().usage_entropy, 1.0, 1e-7);
+  EXPECT_NEAR(diverse.metrics().routing_information, 1.0, 1e-7);
+  EXPECT_NEAR(alike.metrics().routing_information, 0.0, 1e-7);
+  const RoutingMetrics both = summarise(std::array{diverse.metrics(), alike.metrics()});
+  EXPECT_NEAR(both.routing_information, 0.5, 1e-7);
 }
 
 TEST(RoutingStatistics, OfNothingAndOfOneComponent) {
@@ -237,6 +253,71 @@ TEST(TokenSource, CutsSequencesIntoChunks) {
   EXPECT_EQ(found.sequences, 3);
   EXPECT_THAT(found.starts, ElementsAre(0, 600));
   EXPECT_EQ(found.counts['x'], 1400);
+}
+
+std::vector<std::vector<Token>> labelled(const InspectOptions& options, const Tokenizer& tokenizer,
+                                         std::int64_t context) {
+  std::vector<std::vector<Token>> texts;
+  labelled_source(options, tokenizer, /*num_classes=*/10, context)([&](const Chunk& chunk) {
+    EXPECT_TRUE(chunk.begins_sequence);
+    texts.emplace_back(chunk.tokens.begin(), chunk.tokens.end());
+  });
+  return texts;
+}
+
+TEST(LabelledSource, EndsInTheMiddleOfAText) {
+  const ScratchFolder folder;
+  std::ofstream(folder.path() / "text") << "\xEF\xBB\xBF" << "1\tabc\r\n\n2\tdefg\n3\thi";
+  const auto bytes = make_byte_tokenizer();
+  InspectOptions options{.data = {(folder.path() / "text").string()}};
+  EXPECT_THAT(
+      labelled(options, *bytes, 3),
+      ElementsAre(ElementsAre('a', 'b', 'c'), ElementsAre('d', 'e', 'f'), ElementsAre('h', 'i')));
+  options.max_tokens = 5;
+  EXPECT_THAT(labelled(options, *bytes, 3),
+              ElementsAre(ElementsAre('a', 'b', 'c'), ElementsAre('d', 'e')));
+  options.max_tokens = 1;
+  EXPECT_THAT(labelled(options, *bytes, 3), ElementsAre(ElementsAre('a')));
+}
+
+TEST(LabelledSource, ReadsLinesAsTheWholeFileHasThem) {
+  const ScratchFolder folder;
+  TextFile file{folder.path() / "text", {}};
+  for (int i = 0; file.text.size() < std::size_t{600000}; ++i) {  // more than two blocks
+    file.text += std::to_string(i % 10) + '\t' +
+                 std::string(static_cast<std::size_t>(i % 977), 'x') + std::to_string(i) +
+                 (i % 7 == 0 ? "\r\n" : "\n");
+  }
+  std::ofstream(file.path) << file.text;
+  const auto bytes = make_byte_tokenizer();
+  const InspectOptions options{.data = {file.path.string()}};
+  std::vector<std::vector<Token>> expected;
+  for (const LabelledText& text : parse_labelled(file, 10)) {
+    expected.push_back(bytes->encode(text.text));
+  }
+  EXPECT_EQ(labelled(options, *bytes, 5000), expected);
+  std::ofstream(file.path, std::ios::app) << "no tab\n";
+  try {
+    labelled(options, *bytes, 5000);
+    FAIL() << "expected an error";
+  } catch (const InvalidArgument& error) {
+    EXPECT_EQ(std::string(error.what()), file.path.string() + ":" +
+                                             std::to_string(expected.size() + 1) +
+                                             ": expected label<TAB>text, got no tab");
+  }
+}
+
+TEST(LabelledSource, ReadsListOps) {
+  const ScratchFolder folder;
+  const std::string path = (folder.path() / "basic.tsv").string();
+  std::ofstream(path) << "Source\tTarget\r\n[MAX 4 9 ]\t9\r\n[MIN 3 1 ]\t1\r\n";
+  const auto listops = make_listops_tokenizer();
+  InspectOptions options{.data = {path}};
+  EXPECT_THAT(labelled(options, *listops, 100),
+              ElementsAre(ElementsAre(12, 5, 10, 15), ElementsAre(11, 4, 2, 15)));
+  options.max_tokens = 5;
+  EXPECT_THAT(labelled(options, *listops, 3),
+              ElementsAre(ElementsAre(12, 5, 10), ElementsAre(11, 4)));
 }
 
 }  // namespace

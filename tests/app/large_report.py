@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 LAYERS, HEADS, COMPONENTS, HEAD_SIZE = 12, 8, 256, 64
-TOKENS, PER_TOKEN, WINDOW = 100_000, 2, 64
+TOKENS, PER_TOKEN, WINDOW = 100_000, 1, 64
 CATEGORIES = 8
 SIDES = ("query", "key")
 
@@ -45,12 +45,15 @@ def blocks(random: np.random.Generator, pieces: int) -> Iterator[tuple[str, list
             random.standard_normal(mixture, np.float32),
             np.full(mixture, 8, np.float32),
             np.full((HEADS, COMPONENTS), -np.log(COMPONENTS), np.float32)]
-        yield f"{layer}-windows", [random.standard_normal((WINDOW, HEADS, HEAD_SIZE), np.float32)
-                                   for _ in SIDES]
+        yield f"{layer}-windows", [
+            *(random.standard_normal((WINDOW, HEADS, HEAD_SIZE), np.float32) for _ in SIDES),
+            np.ones((HEADS, COMPONENTS), np.float32)]
         for side in SIDES:
             for head in range(HEADS):
-                yield f"{layer}-{side}-{head}", [random.integers(0, 256, 2 * PER_TOKEN * TOKENS,
-                                                                 np.uint8)]
+                yield f"{layer}-{side}-{head}", [
+                    np.ones(1, np.float32),
+                    random.integers(0, 65536, PER_TOKEN * TOKENS, np.uint16),
+                    random.integers(0, COMPONENTS, PER_TOKEN * TOKENS, np.uint8)]
 
 
 def write_large_report(small: Path, large: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from conftest import gma_ok
 from safetensors import safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 TEXT = "A1, B22; C333. D4: E55! F6, 77 G\n" * 60
 CATEGORIES = ("capitalised", "digit", "punctuation", "other")
@@ -58,3 +58,16 @@ def planted_run(folder: Path) -> tuple[Path, Path]:
             tensors[prefix + name] = np.zeros_like(tensors[prefix + name])
     save_file(tensors, folder / "planted.safetensors", metadata)
     return folder / "planted.safetensors", text
+
+
+def changed(checkpoint: Path, name: str, end: str, value: float) -> Path:
+    """A copy, beside it, with `value` throughout the tensors whose names have this end."""
+    with safe_open(checkpoint, "np") as file:
+        metadata = file.metadata()
+    metadata.pop("crc32", None)
+    tensors = load_file(checkpoint)
+    assert any(tensor.endswith(end) for tensor in tensors)
+    copy = checkpoint.with_name(name)
+    save_file({tensor: np.full_like(values, value) if tensor.endswith(end) else values
+               for tensor, values in tensors.items()}, copy, metadata)
+    return copy

@@ -15,6 +15,7 @@
 #include "tiny.h"
 #include "train/console.h"
 #include "train/optimizer.h"
+#include "train/routing_monitor.h"
 #include "train/run_log.h"
 #include "train/task.h"
 
@@ -275,6 +276,41 @@ TEST(Console, FormatsFigures) {
             " 42% [########------------] step 42/100  loss 1.500  12.3k tokens/s  1:23 left");
 }
 
+/// What the monitor sees of a layer whose 8 queries and keys, in the order of `x`, it looks at.
+RoutingHealth health_of(const torch::Tensor& means, const torch::Tensor& x,
+                        const std::optional<torch::Tensor>& mask = {}) {
+  gma_torch::nn::GaussianMixtureAttention layer(gma_torch::nn::MixerConfig{
+      .hidden_size = 2, .num_heads = 1, .use_rotary = false, .num_components = 2});
+  RoutingMonitor monitor(*layer);
+  const torch::NoGradGuard no_grad;
+  const auto parameters = layer->named_parameters();
+  parameters["means"].copy_(means);
+  for (const char* const name : {"q_proj.weight", "k_proj.weight"}) {
+    parameters[name].copy_(torch::eye(2));
+  }
+  monitor.watch();
+  layer->forward(x, mask);
+  return monitor.health().value();
+}
+
+TEST(RoutingMonitor, TellsDiverseRoutingFromRoutingAlike) {
+  const torch::Tensor means = torch::tensor({{{30.0F, 0.0F}, {-30.0F, 0.0F}}});
+  torch::Tensor x = torch::zeros({1, 8, 2});
+  x.select(2, 0).copy_(torch::tensor({30, -30, 30, -30, 30, -30, 30, -30}));
+  const RoutingHealth diverse = health_of(means, x);
+  EXPECT_NEAR(diverse.usage_entropy, 1.0, 1e-4);
+  EXPECT_NEAR(diverse.routing_information, 1.0, 1e-4);
+  EXPECT_EQ(diverse.dead_components, 0);
+  const RoutingHealth alike = health_of(torch::zeros_like(means), x);
+  EXPECT_NEAR(alike.usage_entropy, 1.0, 1e-4);
+  EXPECT_NEAR(alike.routing_information, 0.0, 1e-4);
+  // Half of the tokens, all of one kind, are all that counts.
+  const RoutingHealth masked = health_of(means, x, x.select(2, 0) > 0);
+  EXPECT_NEAR(masked.usage_entropy, 0.0, 1e-4);
+  EXPECT_NEAR(masked.routing_information, 0.0, 1e-4);
+  EXPECT_EQ(masked.dead_components, 1);
+}
+
 TEST(Console, ShowsHowMixturesAreUsed) {
   StepReport report{.step = 42,
                     .steps = 100,
@@ -283,12 +319,17 @@ TEST(Console, ShowsHowMixturesAreUsed) {
                     .learning_rate = 1e-3,
                     .tokens_per_second = 12300,
                     .seconds_left = 83,
-                    .usage_entropy = 0.934};
+                    .routing = RoutingHealth{.usage_entropy = 0.934,
+                                             .routing_information = 0.121,
+                                             .variance_min = 4.51,
+                                             .variance_max = 22.63}};
   EXPECT_EQ(progress_bar(report),
-            " 50% [######------] step 42/100  loss 1.500  usage 0.93  12.3k tokens/s  1:23 left");
-  report.dead_components = 3;
+            " 50% [######------] step 42/100  loss 1.500  routing 0.12  12.3k tokens/s  1:23 left"
+            "  usage 0.93  variances 4.5 to 23");
+  report.routing->dead_components = 3;
   EXPECT_EQ(progress_line(report),
-            "step 42/100  loss 1.5000  usage 0.93, 3 dead  lr 1.0e-03  12.3k tokens/s  1:23 left");
+            "step 42/100  loss 1.5000  routing 0.12, 3 dead  usage 0.93  variances 4.5 to 23  lr "
+            "1.0e-03  12.3k tokens/s  1:23 left");
 }
 
 }  // namespace

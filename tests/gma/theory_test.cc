@@ -220,6 +220,20 @@ TEST(Jacobian, OfParametersIsModulatedByTheResponsibility) {
   }
 }
 
+TEST(Bounds, DoNotOverflowWhereVariancesAreTiny) {
+  Random random(9);
+  Head head({}, random);
+  const double spread = theory::score_spread(head.mixture(), 2);
+  // Routing vectors in another unit, a power of 2: variances near 1e-160, precisions near 1e160.
+  const double unit = std::ldexp(1.0, -266);
+  head.means.for_each([&](double& mean) { mean *= unit; });
+  head.variances.for_each([&](double& variance) { variance *= unit * unit; });
+  EXPECT_NEAR(theory::score_spread(head.mixture(), 2 * unit) * unit / spread, 1, 1e-12);
+  // Where even the scores overflow, the bound is infinite, which is true.
+  head.means.for_each([&](double& mean) { mean /= unit * unit; });
+  EXPECT_EQ(theory::score_spread(head.mixture(), 2 * unit), kInfinity);
+}
+
 TEST(Bounds, AreMultiplesOfTheScoreSpread) {
   Random random(8);
   for (const CovarianceType type : kCovarianceTypes) {

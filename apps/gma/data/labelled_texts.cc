@@ -36,21 +36,27 @@ LabelledText parse_line(std::string_view line, std::int64_t num_classes) {
 
 }  // namespace
 
+std::optional<LabelledText> parse_labelled_line(const std::filesystem::path& path,
+                                                std::int64_t number, std::string_view line,
+                                                std::int64_t num_classes) {
+  if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.empty()) return std::nullopt;
+  try {
+    return parse_line(line, num_classes);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("{}:{}: {}", path.string(), number, error.what()));
+  }
+}
+
 std::vector<LabelledText> parse_labelled(const TextFile& file, std::int64_t num_classes) {
   std::vector<LabelledText> result;
   std::string_view rest = file.text;
-  if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
   for (std::int64_t number = 1; !rest.empty(); ++number) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
+    const auto text = parse_labelled_line(file.path, number, rest.substr(0, end), num_classes);
+    if (text) result.push_back(*text);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
-    try {
-      result.push_back(parse_line(line, num_classes));
-    } catch (const InvalidArgument& error) {
-      throw InvalidArgument(fmt::format("{}:{}: {}", file.path.string(), number, error.what()));
-    }
   }
   return result;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,12 @@ struct LabelledText {
 /// labels must be below it. Throws InvalidArgument naming file and line of the first line that
 /// has no tab, an empty text, or a label that is no number or out of range.
 std::vector<LabelledText> parse_labelled(const TextFile& file, std::int64_t num_classes);
+
+/// Parses one line of such a file, without its line end, of which CR may be left; nothing for a
+/// blank one. `number` counts from 1. Errors are those of parse_labelled().
+std::optional<LabelledText> parse_labelled_line(const std::filesystem::path& path,
+                                                std::int64_t number, std::string_view line,
+                                                std::int64_t num_classes);
 
 /// Token sequences of different lengths, with their labels, in two flat arrays.
 class LabelledTokens {

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 
+#include "data/utf8.h"
 #include "gma/error.h"
 #include "infer/saved_model.h"
 #include "inspect/inspection.h"
@@ -70,13 +72,36 @@ class Inspector {
 
   bool is_empty() const { return mixers_.empty(); }
 
+  /// Throws InvalidArgument, naming `file`, for a mixture that routes nothing.
+  void check_mixtures(const std::string& file) const {
+    for (std::size_t i = 0; i < mixers_.size(); ++i) {
+      const GaussianMixtureAttentionImpl& mixer = *mixers_[i];
+      const Tensor logits = mixer.prior_logits();
+      const Tensor priors = logits.log_softmax(-1).exp();
+      for (const auto& [name, values] : {std::pair("means", mixer.means()),
+                                         {"variances", mixer.variances()},
+                                         {"priors", priors}}) {
+        const Tensor odd = values.masked_select(values.isfinite().logical_not());
+        if (odd.numel() == 0) continue;
+        throw InvalidArgument(fmt::format("{}: {} of layer {}: expected finite numbers, got {}",
+                                          file, name, result_.layers[i].number,
+                                          odd[0].item<double>()));
+      }
+    }
+  }
+
   /// Makes room for a text and begins to watch.
   void prepare(const TokenSurvey& survey, const InspectOptions& options, std::int64_t heads,
                std::int64_t key_heads) {
     const std::int64_t sample = std::min(options.sample, survey.tokens);
+    if (options.window >= sample) {
+      throw InvalidArgument(
+          fmt::format("--window {}: expected a token of the sample, which has {}: at most {}",
+                      options.window, sample, sample - 1));
+    }
     const std::int64_t components = mixers_.front()->means().size(1);
     const auto all_heads = static_cast<std::int64_t>(mixers_.size()) * (heads + key_heads);
-    const std::int64_t bytes_of_one = components > 256 ? 3 : 2;
+    const std::int64_t bytes_of_one = components > 65536 ? 6 : components > 256 ? 4 : 3;
     result_.page_components = std::clamp(
         options.page_bytes / std::max<std::int64_t>(1, sample * all_heads * bytes_of_one),
         std::int64_t{1}, kMostComponentsInPage);
@@ -101,20 +126,26 @@ class Inspector {
         std::clamp(kWindowBytes / window_bytes, std::int64_t{1}, kMostWindows), options.window);
     sample_ = sample;
     std::int64_t in_windows = 0;
-    for (const Window& window : result_.windows) in_windows += window.length;
+    for (const Window& window : result_.windows) {
+      in_windows += window.length;
+      sequences_.push_back(*std::prev(std::ranges::upper_bound(survey.starts, window.start)));
+    }
     for (std::size_t i = 0; i < mixers_.size(); ++i) {
       LayerInspection& layer = result_.layers[i];
       const auto size = static_cast<std::size_t>(in_windows * layer.head_size);
       layer.query.window_vectors.resize(size * static_cast<std::size_t>(heads));
       layer.key.window_vectors.resize(size * static_cast<std::size_t>(key_heads));
+      layer.keys_outside.resize(result_.windows.size() *
+                                static_cast<std::size_t>(key_heads * layer.components));
       mixers_[i]->set_observer([this, i](const Tensor& query, const Tensor& key,
                                          const std::optional<Tensor>&) { see(i, query, key); });
     }
   }
 
   /// Says of which tokens the next pass is.
-  void begin(std::int64_t first, std::span<const TokenCategory> categories) {
+  void begin(std::int64_t first, bool begins_sequence, std::span<const TokenCategory> categories) {
     first_ = first;
+    if (begins_sequence) sequence_ = first;
     categories_ = categories;
   }
 
@@ -130,8 +161,38 @@ class Inspector {
  private:
   void see(std::size_t layer, const Tensor& query, const Tensor& key) {
     const auto [of_queries, of_keys] = mixers_[layer]->responsibilities_of(query, key);
+    for (const Tensor& gamma : {of_queries, of_keys}) {
+      if (gamma.isfinite().all().item<bool>()) continue;
+      throw InvalidArgument(fmt::format(
+          "{}: layer {} makes routing vectors of tokens {} to {} that are not finite", result_.name,
+          result_.layers[layer].number, first_, first_ + gamma.size(1) - 1));
+    }
     add(result_.layers[layer].query, on_cpu(of_queries), on_cpu(query));
-    add(result_.layers[layer].key, on_cpu(of_keys), on_cpu(key));
+    const Tensor keys = on_cpu(of_keys);
+    add(result_.layers[layer].key, keys, on_cpu(key));
+    add_outside(result_.layers[layer], keys);
+  }
+
+  /// Responsibilities (1, T, Hk, K) of the keys from first_ on.
+  void add_outside(LayerInspection& layer, const Tensor& responsibilities) {
+    const std::int64_t end_of_pass = first_ + responsibilities.size(1);
+    double* sums = layer.keys_outside.data();
+    const std::int64_t size = layer.key_heads * layer.components;
+    for (std::size_t w = 0; w < result_.windows.size(); ++w, sums += size) {
+      if (sequences_[w] != sequence_) continue;
+      const auto add_keys = [&](std::int64_t begin, std::int64_t end) {
+        if (begin >= end) return;
+        const Tensor sum = responsibilities.select(0, 0)
+                               .narrow(0, begin - first_, end - begin)
+                               .sum(0, /*keepdim=*/false, torch::kFloat64)
+                               .contiguous();
+        const double* const values = sum.const_data_ptr<double>();
+        std::transform(values, values + size, sums, sums, std::plus<>());
+      };
+      const Window& window = result_.windows[w];
+      add_keys(first_, std::min(window.start, end_of_pass));
+      if (!result_.is_causal) add_keys(std::max(window.start + window.length, first_), end_of_pass);
+    }
   }
 
   /// Responsibilities (1, T, H, K) and routing vectors (1, T, H, D) of the tokens from first_ on.
@@ -200,7 +261,8 @@ class Inspector {
 
   Inspection& result_;
   std::vector<GaussianMixtureAttentionImpl*> mixers_;
-  std::int64_t sample_ = 0, first_ = 0;
+  std::vector<std::int64_t> sequences_;  ///< first tokens of those that hold the windows
+  std::int64_t sample_ = 0, first_ = 0, sequence_ = 0;
   std::span<const TokenCategory> categories_;
 };
 
@@ -217,18 +279,6 @@ std::int64_t context_of(const InspectOptions& options, const SavedModel& saved) 
     throw InvalidArgument(fmt::format("{}: names no context: give --context", saved.file));
   }
   return context;
-}
-
-LabelledTokens labelled_texts(const InspectOptions& options, const SavedModel& saved,
-                              std::int64_t context) {
-  if (saved.tokenizer->kind() == "listops") return read_listops_files(options.data, context);
-  const TextFiles files = read_text_files(options.data);
-  std::vector<LabelledText> texts;
-  for (const TextFile& file : files.files) {
-    const std::vector<LabelledText> more = parse_labelled(file, saved.config.num_classes);
-    texts.insert(texts.end(), more.begin(), more.end());
-  }
-  return {texts, *saved.tokenizer, context};
 }
 
 /// Hands a pass over the text to `read`, a chunk at a time, with the chunk's categories.
@@ -254,7 +304,7 @@ void read_through(const TokenSource& source, const TokenSurvey& survey, const To
         result.pieces.try_emplace(token, piece);
       }
     }
-    inspector.begin(done, categories);
+    inspector.begin(done, chunk.begins_sequence, categories);
     const Tensor tokens =
         torch::tensor(std::vector<std::int64_t>(chunk.tokens.begin(), chunk.tokens.end()),
                       torch::kInt64)
@@ -277,6 +327,7 @@ void inspect(Model& model, const SavedModel& saved, const InspectOptions& option
                     "Gaussian mixture attention (--mixer gma)",
                     saved.file, saved.config.mixer));
   }
+  inspector.check_mixtures(saved.file);
   const TokenSurvey text = survey(source, saved.config.vocab_size, options.sample);
   result.tokens = text.tokens;
   result.sequences = text.sequences;
@@ -295,7 +346,9 @@ Inspection inspect_checkpoint(const std::string& checkpoint, const InspectOption
   const SavedModel saved = load_model(checkpoint);
   const gma_torch::nn::MixerConfig& mixer = saved.config.mixer_config;
   Inspection result;
-  result.name = checkpoint;
+  Utf8Stream name;
+  result.name = name.push(checkpoint);
+  result.name += name.finish();
   result.task = name_of(saved.task);
   result.tokenizer = saved.tokenizer->kind();
   result.covariance_type = mixer.covariance_type;
@@ -317,8 +370,9 @@ Inspection inspect_checkpoint(const std::string& checkpoint, const InspectOption
   } else {
     gma_torch::nn::SequenceClassifier model = make_classifier(saved);
     result.parameters = gma_torch::nn::count_parameters(*model);
-    const LabelledTokens texts = labelled_texts(options, saved, result.context);
-    inspect(model, saved, options, labelled_source(options, texts), progress, result,
+    inspect(model, saved, options,
+            labelled_source(options, *saved.tokenizer, saved.config.num_classes, result.context),
+            progress, result,
             [&](const Tensor& tokens, bool) { model->transformer()->forward(tokens); });
   }
   return result;

@@ -47,6 +47,9 @@ struct LayerInspection {
   std::vector<float> means, variances;  ///< (key heads, K, D), each variance spelled out
   std::vector<float> log_priors;        ///< (key heads, K), normalised
   SideInspection query, key;
+  /// (windows, key heads, K): sums of the responsibilities of the keys that are not in a window and
+  /// that queries in it read, those before it in its sequence or, without causality, all others.
+  std::vector<double> keys_outside;
   std::vector<AffinityRank> ranks;  ///< (windows, heads)
 
   /// That of a key head, and of the query heads that share it.
@@ -59,7 +62,7 @@ struct LayerInspection {
 };
 
 struct Inspection {
-  std::string name;  ///< as the user called it
+  std::string name;  ///< as the user called it, in UTF-8
   std::string task, tokenizer, covariance_type;
   std::int64_t step = 0, layers_of_model = 0, parameters = 0;
   bool is_causal = false;
@@ -83,7 +86,8 @@ using InspectProgress = std::function<void(std::int64_t done, std::int64_t total
 
 /// Reads text through the model of a checkpoint, a language model from the state that it carries, a
 /// classifier text by text. Throws InvalidArgument for a checkpoint that cannot be used or has no
-/// layer of Gaussian mixture attention, and for data without a token.
+/// layer of Gaussian mixture attention, for mixtures and routing that are not finite, for data
+/// without a token, and for a window that is not in the sample.
 Inspection inspect_checkpoint(const std::string& checkpoint, const InspectOptions& options,
                               const InspectProgress& progress = {});
 

@@ -64,7 +64,9 @@ ordered_json bounds_json(const LayerInspection& layer, std::int64_t key_head, do
             {"rank", bounds.rank},
             {"score_spread", bounds.score_spread},
             {"responsibilities", bounds.responsibilities},
-            {"gradient", bounds.gradient}};
+            {"gradient", bounds.gradient},
+            {"read_query", bounds.read_query},
+            {"read_key", bounds.read_key}};
   } catch (const InvalidArgument&) {
     return nullptr;
   }
@@ -100,6 +102,7 @@ void to_json(ordered_json& json, const RoutingMetrics& metrics) {
           {"assignment_entropy", metrics.assignment_entropy},
           {"effective_components", metrics.effective_components},
           {"responsibility_entropy", metrics.responsibility_entropy},
+          {"routing_information", metrics.routing_information},
           {"top_responsibility", metrics.top_responsibility},
           {"nmi", metrics.categories.nmi},
           {"nmi_by_chance", metrics.categories.chance},

@@ -53,6 +53,9 @@ RoutingMetrics HeadStatistics::metrics() const {
   metrics.effective_components = tokens_ > 0 ? std::exp(entropy(shares)) : 0.0;
   const auto tokens = static_cast<double>(std::max<std::int64_t>(tokens_, 1));
   metrics.responsibility_entropy = normalised_by_log(entropy_ / tokens, count);
+  // Rounding alone makes it negative: entropy is concave.
+  metrics.routing_information =
+      std::max(metrics.usage_entropy - metrics.responsibility_entropy, 0.0);
   metrics.top_responsibility = top_ / tokens;
   metrics.categories = agreement(table_);
   return metrics;
@@ -69,6 +72,7 @@ RoutingMetrics summarise(std::span<const RoutingMetrics> heads) {
     summary.assignment_entropy += share * head.assignment_entropy;
     summary.effective_components += share * head.effective_components;
     summary.responsibility_entropy += share * head.responsibility_entropy;
+    summary.routing_information += share * head.routing_information;
     summary.top_responsibility += share * head.top_responsibility;
     summary.categories.nmi += share * head.categories.nmi;
     summary.categories.chance += share * head.categories.chance;

@@ -27,8 +27,12 @@ struct RoutingMetrics {
   double assignment_entropy = 0.0;      ///< of how often each is most responsible, over log K
   double effective_components = 0.0;    ///< exp of the entropy of the mean responsibilities
   double responsibility_entropy = 0.0;  ///< mean over tokens, over log K: 0 sharp, 1 spread evenly
-  double top_responsibility = 0.0;      ///< mean over tokens of the largest
-  Agreement categories;  ///< of the most responsible component with the token's category
+  /// usage_entropy less responsibility_entropy, the mutual information of token and component over
+  /// log K: 0 where all tokens are routed alike, 1 where each is sharp and components are used
+  /// alike.
+  double routing_information = 0.0;
+  double top_responsibility = 0.0;  ///< mean over tokens of the largest
+  Agreement categories;             ///< of the most responsible component with the token's category
 };
 
 /// Sums over tokens for one head and one side, queries or keys.

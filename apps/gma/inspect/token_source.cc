@@ -63,14 +63,17 @@ TokenSource text_source(const InspectOptions& options, const Tokenizer& tokenize
   };
 }
 
-TokenSource labelled_source(const InspectOptions& options, const LabelledTokens& texts) {
-  return [&options, &texts](const ChunkVisitor& visit) {
+TokenSource labelled_source(const InspectOptions& options, const Tokenizer& tokenizer,
+                            std::int64_t num_classes, std::int64_t context) {
+  return [&options, &tokenizer, num_classes, context](const ChunkVisitor& visit) {
     std::int64_t left = most_tokens(options);
-    for (std::int64_t i = 0; i < texts.size() && left > 0; ++i) {
-      if (texts.length(i) == 0) continue;
-      visit({texts.tokens(i), true});
-      left -= texts.length(i);
-    }
+    stream_labelled(options.data, tokenizer, num_classes, [&](std::span<const Token> tokens) {
+      const auto kept =
+          tokens.first(static_cast<std::size_t>(std::min({std::ssize(tokens), context, left})));
+      if (!kept.empty()) visit({kept, true});
+      left -= std::ssize(kept);
+      return left > 0;
+    });
   };
 }
 

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "data/labelled_texts.h"
 #include "data/tokenizer.h"
 #include "inspect/inspection.h"
 
@@ -26,8 +25,10 @@ using TokenSource = std::function<void(const ChunkVisitor&)>;
 TokenSource text_source(const InspectOptions& options, const Tokenizer& tokenizer,
                         std::int64_t context);
 
-/// Texts of a classifier, each a chunk and a sequence. `texts` must outlive the source.
-TokenSource labelled_source(const InspectOptions& options, const LabelledTokens& texts);
+/// Texts of a classifier (see stream_labelled()), each a chunk and a sequence of at most `context`
+/// tokens.
+TokenSource labelled_source(const InspectOptions& options, const Tokenizer& tokenizer,
+                            std::int64_t num_classes, std::int64_t context);
 
 /// What is to be known of a text before a model reads it.
 struct TokenSurvey {

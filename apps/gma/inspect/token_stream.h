@@ -19,4 +19,12 @@ namespace gma::app {
 std::int64_t stream_tokens(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
                            const std::function<bool(std::span<const Token>)>& sink);
 
+/// Hands on the tokens of each text of files with labels until `sink` returns false: those that
+/// parse_labelled() accepts with `num_classes`, in text files and folders, or, of a ListOps
+/// tokenizer, those that read_listops() reads. Memory grows with the longest line alone. Throws as
+/// these and stream_tokens() do.
+void stream_labelled(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
+                     std::int64_t num_classes,
+                     const std::function<bool(std::span<const Token>)>& sink);
+
 }  // namespace gma::app

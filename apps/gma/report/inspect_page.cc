@@ -66,10 +66,21 @@ void add_indices(Block& block, const TopComponents& top, std::size_t per_token) 
   block.add(indices);
 }
 
-/// Components, the most responsible of every token first, in as few bytes as hold their number;
-/// then their responsibilities in 255ths.
+/// The largest responsibility of all; in 65535ths of it, those of the most responsible component of
+/// every token, then those of the next; and the components, in as few bytes as hold their number.
 Block top_block(const TopComponents& top, std::size_t per_token, std::int64_t components) {
+  constexpr float kParts = UINT16_MAX;
+  const std::span<const float> all = top.responsibilities();
+  const float largest = all.empty() ? 1.0F : std::ranges::max(all);
+  std::vector<std::uint16_t> shares;
+  for (std::size_t rank = 0; rank < per_token; ++rank) {
+    for (std::size_t at = rank; at < all.size(); at += top.per_token()) {
+      shares.push_back(static_cast<std::uint16_t>(std::lround(kParts * (all[at] / largest))));
+    }
+  }
   Block block;
+  block.add(std::vector{largest});
+  block.add(shares);
   if (components <= 1 << 8) {
     add_indices<std::uint8_t>(block, top, per_token);
   } else if (components <= 1 << 16) {
@@ -77,13 +88,6 @@ Block top_block(const TopComponents& top, std::size_t per_token, std::int64_t co
   } else {
     add_indices<std::uint32_t>(block, top, per_token);
   }
-  std::vector<std::uint8_t> shares;
-  for (std::size_t rank = 0; rank < per_token; ++rank) {
-    for (std::size_t at = rank; at < top.components().size(); at += top.per_token()) {
-      shares.push_back(static_cast<std::uint8_t>(std::lround(255.0F * top.responsibilities()[at])));
-    }
-  }
-  block.add(shares);
   return block;
 }
 
@@ -180,6 +184,7 @@ void write_blocks(const Inspection& model, std::size_t number,
     write(fmt::format("{}-mixture", i), mixture);
     windows.add(layer.query.window_vectors);
     windows.add(layer.key.window_vectors);
+    windows.add(floats(layer.keys_outside));
     write(fmt::format("{}-windows", i), windows);
     for (const auto& [side, name] : {std::pair(&layer.query, "query"), {&layer.key, "key"}}) {
       for (std::size_t head = 0; head < side->top.size(); ++head) {

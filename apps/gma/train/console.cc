@@ -14,7 +14,7 @@ namespace gma::app {
 namespace {
 
 constexpr int kBarWidth = 20;
-constexpr int kBarWidthBesideUsage = 12;
+constexpr int kBarWidthBesideRouting = 12;
 
 std::string scaled(double value, const std::array<const char*, 4>& units) {
   std::size_t unit = 0;
@@ -29,11 +29,20 @@ std::size_t terminal_width() {
                                                                          : kUsualWidth;
 }
 
-std::string usage(const StepReport& report) {
-  if (!report.usage_entropy) return {};
-  const std::string text = fmt::format("  usage {:.2f}", *report.usage_entropy);
-  return report.dead_components > 0 ? fmt::format("{}, {} dead", text, report.dead_components)
-                                    : text;
+/// Whether routing collapses: what a token tells of its component, and components without a part.
+std::string collapse(const StepReport& report) {
+  if (!report.routing) return {};
+  const RoutingHealth& routing = *report.routing;
+  const std::string text = fmt::format("  routing {:.2f}", routing.routing_information);
+  return routing.dead_components > 0 ? fmt::format("{}, {} dead", text, routing.dead_components)
+                                     : text;
+}
+
+std::string spread(const StepReport& report) {
+  if (!report.routing) return {};
+  const RoutingHealth& routing = *report.routing;
+  return fmt::format("  usage {:.2f}  variances {:.2g} to {:.2g}", routing.usage_entropy,
+                     routing.variance_min, routing.variance_max);
 }
 
 }  // namespace
@@ -65,18 +74,20 @@ void Console::clear_status() {
 }
 
 std::string progress_bar(const StepReport& report) {
-  const int width = report.usage_entropy ? kBarWidthBesideUsage : kBarWidth;
+  const int width = report.routing ? kBarWidthBesideRouting : kBarWidth;
   const int filled = static_cast<int>(std::clamp(report.fraction, 0.0, 1.0) * width);
-  return fmt::format("{:3.0f}% [{:#<{}}{:-<{}}] step {}/{}  loss {:.3f}{}  {} tokens/s  {} left",
+  return fmt::format("{:3.0f}% [{:#<{}}{:-<{}}] step {}/{}  loss {:.3f}{}  {} tokens/s  {} left{}",
                      100.0 * std::floor(std::min(report.fraction, 1.0) * 100.0) / 100.0, "", filled,
-                     "", width - filled, report.step, report.steps, report.loss, usage(report),
-                     human_count(report.tokens_per_second), human_duration(report.seconds_left));
+                     "", width - filled, report.step, report.steps, report.loss, collapse(report),
+                     human_count(report.tokens_per_second), human_duration(report.seconds_left),
+                     spread(report));
 }
 
 std::string progress_line(const StepReport& report) {
-  return fmt::format("step {}/{}  loss {:.4f}{}  lr {:.1e}  {} tokens/s  {} left", report.step,
-                     report.steps, report.loss, usage(report), report.learning_rate,
-                     human_count(report.tokens_per_second), human_duration(report.seconds_left));
+  return fmt::format("step {}/{}  loss {:.4f}{}{}  lr {:.1e}  {} tokens/s  {} left", report.step,
+                     report.steps, report.loss, collapse(report), spread(report),
+                     report.learning_rate, human_count(report.tokens_per_second),
+                     human_duration(report.seconds_left));
 }
 
 std::string human_count(double count) { return scaled(count, {"", "k", "M", "G"}); }

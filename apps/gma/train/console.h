@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "train/routing_health.h"
+
 namespace gma::app {
 
 /// What a run says while it goes on, on standard output: on a terminal one line that is drawn over
@@ -39,14 +41,15 @@ struct StepReport {
   double learning_rate = 0.0;
   double tokens_per_second = 0.0;
   double seconds_left = 0.0;
-  std::optional<double> usage_entropy = {};  ///< of models with Gaussian mixture attention
-  std::int64_t dead_components = 0;
+  std::optional<RoutingHealth> routing = {};  ///< of models with Gaussian mixture attention
 };
 
-/// "42% [########------------] step 420/1000  loss 1.234  12.3k tokens/s  1:23 left"
+/// "42% [########------------] step 420/1000  loss 1.234  12.3k tokens/s  1:23 left"; with
+/// `routing`, "routing 0.12, 3 dead" behind the loss, and what a narrow terminal may cut off,
+/// "usage 0.93  variances 4.5 to 23", at the end.
 std::string progress_bar(const StepReport& report);
-/// "step 420/1000  loss 1.234  lr 1.0e-03  12.3k tokens/s  1:23 left"; both have "usage 0.93", and
-/// "3 dead" where there are any, behind the loss if there is a usage entropy.
+/// "step 420/1000  loss 1.234  lr 1.0e-03  12.3k tokens/s  1:23 left", with the same behind the
+/// loss.
 std::string progress_line(const StepReport& report);
 
 /// 1234567 as "1.2M".

@@ -24,12 +24,14 @@ Tensor some(const Tensor& x) {
       .slice(1, 0, std::min(x.size(1), step * kPlaces), step);
 }
 
-/// Mean over rows (heads, K) of their entropies over log K.
-double mean_entropy(const Tensor& usage) {
-  if (usage.size(1) < 2) return 0.0;
-  const Tensor entropies = -torch::xlogy(usage, usage).sum(1);
-  return entropies.mean().item<double>() / std::log(static_cast<double>(usage.size(1)));
+/// Mean over heads of entropies (heads), over log K.
+double mean_entropy(const Tensor& entropies, std::int64_t components) {
+  if (components < 2) return 0.0;
+  return entropies.mean().item<double>() / std::log(static_cast<double>(components));
 }
+
+/// Terms of the entropy of distributions.
+Tensor surprise(const Tensor& shares) { return -torch::xlogy(shares, shares); }
 
 }  // namespace
 
@@ -60,24 +62,37 @@ void RoutingMonitor::see(std::size_t layer, const Tensor& query, const Tensor& k
   const auto [of_queries, of_keys] = layers_[layer]->responsibilities_of(some(query), some(key));
   std::optional<Tensor> mask;
   if (key_padding_mask) mask = some(*key_padding_mask);
-  queries_[layer] = gma_torch::nn::component_usage(of_queries, mask).to(torch::kFloat64);
-  keys_[layer] = gma_torch::nn::component_usage(of_keys, mask).to(torch::kFloat64);
+  queries_[layer] = side_of(of_queries, mask);
+  keys_[layer] = side_of(of_keys, mask);
+}
+
+RoutingMonitor::Side RoutingMonitor::side_of(const Tensor& responsibilities,
+                                             const std::optional<Tensor>& padding_mask) {
+  const Tensor gamma = responsibilities.to(torch::kFloat64);
+  // The mean of the terms is, over components, the mean entropy.
+  return {gma_torch::nn::component_usage(gamma, padding_mask),
+          gma_torch::nn::component_usage(surprise(gamma), padding_mask).sum(1)};
 }
 
 std::optional<RoutingHealth> RoutingMonitor::health() {
   const torch::NoGradGuard no_grad;
   for (Layer* const layer : layers_) layer->set_observer({});
-  if (layers_.empty() || keys_.size() != layers_.size() || !keys_.back().defined()) {
+  if (layers_.empty() || keys_.size() != layers_.size() || !keys_.back().usage.defined()) {
     return std::nullopt;
   }
   RoutingHealth health{.variance_min = HUGE_VAL};
   const double share = 0.5 / static_cast<double>(layers_.size());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    health.usage_entropy += share * (mean_entropy(queries_[i]) + mean_entropy(keys_[i]));
-    const std::int64_t heads = keys_[i].size(0), components = keys_[i].size(1);
-    const Tensor of_group = queries_[i].view({heads, -1, components}).amax(1);
+    const std::int64_t heads = keys_[i].usage.size(0), components = keys_[i].usage.size(1);
+    for (const Side* const side : {&queries_[i], &keys_[i]}) {
+      const double usage = mean_entropy(surprise(side->usage).sum(1), components);
+      health.usage_entropy += share * usage;
+      health.routing_information +=
+          share * std::max(usage - mean_entropy(side->entropies, components), 0.0);
+    }
+    const Tensor of_group = queries_[i].usage.view({heads, -1, components}).amax(1);
     const Tensor is_dead =
-        torch::maximum(of_group, keys_[i]) < kDeadShare / static_cast<double>(components);
+        torch::maximum(of_group, keys_[i].usage) < kDeadShare / static_cast<double>(components);
     health.dead_components += is_dead.sum().item<std::int64_t>();
     const Tensor variances = layers_[i]->variances();
     health.variance_min = std::min(health.variance_min, variances.min().item<double>());

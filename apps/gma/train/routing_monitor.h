@@ -8,16 +8,9 @@
 #include <optional>
 #include <vector>
 
-namespace gma::app {
+#include "train/routing_health.h"
 
-/// How a model uses its mixtures: whether routing collapses shows here first.
-struct RoutingHealth {
-  /// Entropy of the mean responsibilities over log K, mean over layers, heads and sides.
-  double usage_entropy = 0.0;
-  /// Components whose mean responsibility is below kDeadShare / K on both sides.
-  std::int64_t dead_components = 0;
-  double variance_min = 0.0, variance_max = 0.0;
-};
+namespace gma::app {
 
 /// Looks at some tokens of a pass through a model with Gaussian mixture attention. The model
 /// computes the same bits, and no generator is used.
@@ -39,8 +32,16 @@ class RoutingMonitor {
   void see(std::size_t layer, const torch::Tensor& query, const torch::Tensor& key,
            const std::optional<torch::Tensor>& key_padding_mask);
 
+  /// What one side of a layer showed.
+  struct Side {
+    torch::Tensor usage;      ///< (heads, K), mean responsibilities
+    torch::Tensor entropies;  ///< (heads), mean entropy of a token's responsibilities
+  };
+  static Side side_of(const torch::Tensor& responsibilities,
+                      const std::optional<torch::Tensor>& padding_mask);
+
   std::vector<Layer*> layers_;
-  std::vector<torch::Tensor> queries_, keys_;  ///< (heads, K), mean responsibilities
+  std::vector<Side> queries_, keys_;
 };
 
 }  // namespace gma::app

@@ -260,8 +260,7 @@ void Trainer::report(double loss, double learning_rate, double gradient_norm) {
       .learning_rate = learning_rate,
       .tokens_per_second = tokens_per_second(),
       .seconds_left = session * (1.0 - done) / std::max(done - fraction_before_, 1e-9),
-      .usage_entropy = health_ ? std::optional(health_->usage_entropy) : std::nullopt,
-      .dead_components = health_ ? health_->dead_components : 0};
+      .routing = health_};
   console_.status(progress_bar(report));
   if (!is_logged_now) return;
   if (!console_.is_terminal()) console_.line(progress_line(report));
@@ -272,6 +271,7 @@ void Trainer::report(double loss, double learning_rate, double gradient_norm) {
       {"seconds", seconds()}};
   if (health_) {
     record["usage_entropy"] = health_->usage_entropy;
+    record["routing_information"] = health_->routing_information;
     record["dead_components"] = health_->dead_components;
     record["variance_min"] = health_->variance_min;
     record["variance_max"] = health_->variance_max;

@@ -23,6 +23,7 @@ from gma_torch._models import (  # noqa: E402
     GmaForSequenceClassification,
     parameter_groups,
 )
+from gma_torch._readouts import affinity, component_usage, normalized_affinity  # noqa: E402
 from gma_torch._state import MixerState, ModelState  # noqa: E402
 from gma_torch._version import __version__  # noqa: E402
 
@@ -38,10 +39,13 @@ __all__ = [
     "ModelState",
     "State",
     "__version__",
+    "affinity",
+    "component_usage",
     "explain",
     "gaussian_mixture_attention",
     "gaussian_mixture_attention_step",
     "load_checkpoint",
+    "normalized_affinity",
     "parameter_groups",
     "replace_attention",
     "responsibilities",

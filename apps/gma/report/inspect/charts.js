@@ -28,6 +28,8 @@ function scale() {
   return theme().isDark ? [[0, "#151b23"], [0.5, "#2f6db5"], [1, "#cfe6ff"]]
                         : [[0, "#f6f8fa"], [0.5, "#6aa5e0"], [1, "#0b3a75"]];
 }
+/// Text in which plotly.js, which reads some HTML in labels, finds none.
+const literal = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
 const numbers = (count) => Array.from({ length: count }, (_, i) => i);
 
 function usageChart(div) {
@@ -134,8 +136,9 @@ function affinityChart(div) {
   const [start, length] = model.windows[windowIndex];
   const kind = byId("affinity-kind").value;
   const [queries, keys] = windowResponsibilities(windowIndex);
-  const z = affinity(queries, keys, { isCausal: model.isCausal, eps: model.eps, kind });
-  const labels = model.labels(start, start + length).map(visible);
+  const outside = layer.keysOutside(state.head, windowIndex);
+  const z = affinity(queries, keys, { isCausal: model.isCausal, eps: model.eps, kind, outside });
+  const labels = model.labels(start, start + length).map(visible).map(literal);
   const ticks = { tickmode: "array", tickvals: numbers(length), ticktext: labels, showgrid: false,
                   zeroline: false, tickfont: { size: 9 } };
   // Few cells are far above the rest, and would leave it pale.
@@ -151,10 +154,12 @@ function affinityChart(div) {
                     yaxis: { ...ticks, title: { text: "queries" }, autorange: "reversed" } }),
                chartOptions);
   const [rank, effective] = layer.ranks[windowIndex * layer.heads + state.head];
-  const seen = model.isCausal ? " up to itself" : "";
+  const seen = model.isCausal
+    ? " up to itself; each query reads all keys before the window too"
+    : "; each query reads the keys of its text that are not in the window too";
   const meaning = {
-    share: `How much each query reads of each key${seen}, beside an even share`,
-    read: `The weights with which each query reads the values of the window${seen}`,
+    share: `How much each query reads of each key, beside an even share of all that it reads${seen}`,
+    read: `The weight with which each query reads the value of each key${seen}`,
     raw: "Gamma_Q Gamma_K\u1d40, which the model never forms",
   };
   return { caption:
@@ -170,7 +175,7 @@ function projectionChart(div) {
   const tokens = { query: [], key: [] };
   const labels = [];
   model.windows.forEach(([start, length], window) => {
-    labels.push(...model.labels(start, start + length).map(visible));
+    labels.push(...model.labels(start, start + length).map(visible).map(literal));
     for (const side of sides) tokens[side].push(...layer.windowVectors(side, state.head, window));
   });
   const isOfMeans = byId("projection-of").value === "means";

@@ -20,8 +20,8 @@ function factRows(component) {
     both("mean share of these", (s) => s.assigned[component] > 0 ? percent(s.sharpness[component]) : "none"),
     ["prior", "", percent(Math.exp(mixture.logPriors[component]), 2)],
     ["variance, geometric mean", "", Math.exp(logs / size).toPrecision(3)],
-    ["variance, least and greatest", Math.min(...variances).toPrecision(3),
-     Math.max(...variances).toPrecision(3)],
+    ["variance, least to greatest", "",
+     `${Math.min(...variances).toPrecision(3)} to ${Math.max(...variances).toPrecision(3)}`],
     ["norm of its mean", "", Math.hypot(...own(mixture.means)).toPrecision(3)],
   ];
 }
@@ -73,7 +73,7 @@ function contextRow(token) {
   const first = Math.max(0, token - around), end = Math.min(model.sample, token + around + 1);
   const labels = model.labels(first, end).map((label) => label.replace(/\s*\n/g, "\u21b5"));
   const mark = element("mark", { textContent: labels[token - first] || "\u2205" });
-  mark.style.setProperty("--mark", colour(state.component, 0.45));
+  mark.style.setProperty("--mark", colour(state.component, strongest));
   const button = element("button", { type: "button", className: "link" },
     element("span", { textContent: labels.slice(0, token - first).join("").slice(-28) }), mark,
     element("span", { textContent: labels.slice(token - first + 1).join("").slice(0, 28) }));

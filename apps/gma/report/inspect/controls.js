@@ -6,13 +6,14 @@
 function update(changes, isFirst = false) {
   const before = { ...state };
   Object.assign(state, changes);
-  const clamp = (value, count) => Math.max(0, Math.min(count - 1, Number.isFinite(value) ? value : 0));
+  const clamp = (value, count) => Math.max(0, Math.min(count - 1, Number.isFinite(value) ? Math.trunc(value) : 0));
   state.model = clamp(state.model, models.length);
   state.layer = clamp(state.layer, shown.model.layers.length);
   state.head = clamp(state.head, shown.layer.heads);
   state.first = clamp(state.first, shown.model.sample);
   if (state.here !== null) state.here = clamp(state.here, shown.model.sample);
-  if (state.component !== null && !(state.component >= 0 && state.component < shown.layer.components)) {
+  const { component } = state;
+  if (!Number.isInteger(component) || component < 0 || component >= shown.layer.components) {
     state.component = null;
   }
   const differs = (...keys) => keys.some((key) => state[key] !== before[key]);

@@ -29,8 +29,10 @@ class Reader {
     this.at = 0;
   }
   take(Type, count) {
-    const values = new Type(this.buffer, this.at, count);
-    this.at += values.byteLength;
+    // A copy, because an array may begin where its type may not.
+    const end = this.at + count * Type.BYTES_PER_ELEMENT;
+    const values = new Type(this.buffer.slice(this.at, end));
+    this.at = end;
     return values;
   }
 }
@@ -85,8 +87,15 @@ class Layer {
   readVectors() {
     const reader = new Reader(`${this.name}-windows`);
     const tokens = this.model.windows.reduce((sum, [, length]) => sum + length, 0);
-    return Object.fromEntries(sides.map((side) =>
+    const vectors = Object.fromEntries(sides.map((side) =>
       [side, reader.take(Float32Array, tokens * this.headsOf(side) * this.headSize)]));
+    const outside = this.model.windows.length * this.keyHeads * this.components;
+    return { ...vectors, outside: reader.take(Float32Array, outside) };
+  }
+  /// Sums of the responsibilities of the keys that are not in a window and that its queries read.
+  keysOutside(head, window) {
+    const begin = (window * this.keyHeads + this.keyHead(head)) * this.components;
+    return this.vectors().outside.subarray(begin, begin + this.components);
   }
   /// Routing vectors of the tokens of a window, a row each.
   windowVectors(side, head, window) {
@@ -100,7 +109,7 @@ class Layer {
   }
 
   /// Of each token of the sample the most responsible components, the first of all tokens first,
-  /// and their responsibilities in 255ths.
+  /// and their responsibilities in parts of `unit`.
   top(side, head) {
     const name = `${this.name}-${side}-${this.place(side, head)}`;
     if (!this.tops.has(name)) {
@@ -108,8 +117,9 @@ class Layer {
       const count = this.model.sample * this.model.perToken;
       const Index = this.components <= 256 ? Uint8Array
                     : this.components <= 65536 ? Uint16Array : Uint32Array;
-      this.tops.set(name, { components: reader.take(Index, count),
-                            shares: reader.take(Uint8Array, count) });
+      const [largest] = reader.take(Float32Array, 1);
+      const shares = reader.take(Uint16Array, count);
+      this.tops.set(name, { components: reader.take(Index, count), shares, unit: largest / 65535 });
     }
     return this.tops.get(name);
   }

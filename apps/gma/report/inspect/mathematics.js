@@ -36,9 +36,12 @@ function overlap(mixture, a, b) {
 }
 
 /// Gamma_Q Gamma_K^T of a window: `kind` "raw"; "read", as the weights with which queries read
-/// values; or "share", these weights beside those of an even spread. null is what a query cannot
-/// see.
-function affinity(queries, keys, { isCausal, eps, kind }) {
+/// values; or "share", these weights beside those of an even spread. Weights are of all keys that a
+/// query reads: `outside` is the sum of the responsibilities of those that are not in the window.
+/// null is what a query cannot see.
+function affinity(queries, keys, { isCausal, eps, kind, outside }) {
+  // Those of a key sum to 1.
+  const others = outside.reduce((sum, value) => sum + value, 0);
   return queries.map((query, i) => {
     const row = keys.map((key, j) => {
       if (kind !== "raw" && isCausal && j > i) return null;
@@ -48,8 +51,9 @@ function affinity(queries, keys, { isCausal, eps, kind }) {
     });
     if (kind === "raw") return row;
     const seen = row.filter((value) => value !== null);
-    const total = seen.reduce((sum, value) => sum + value, 0) + eps;
-    const unit = kind === "share" ? total / seen.length : total;
+    const read = query.reduce((sum, value, k) => sum + value * outside[k], 0);
+    const total = seen.reduce((sum, value) => sum + value, read) + eps;
+    const unit = kind === "share" ? total / (seen.length + others) : total;
     return row.map((value) => value === null ? null : value / unit);
   });
 }

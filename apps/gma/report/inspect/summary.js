@@ -81,6 +81,28 @@ function mostSpecialised(model, least) {
   return best;
 }
 
+/// Below this, what a token is tells next to nothing of its component.
+const noInformation = 0.01;
+
+/// How a model's tokens are routed, as the only sign of collapse that an even use cannot hide.
+function informationInWords(model) {
+  const m = model.metrics;
+  const heads = sides.flatMap((side) => model.layers.flatMap((layer) =>
+    numbers(layer.headsOf(side)).map((head) =>
+      layer.metrics.heads[side === "query" ? head : head * (layer.heads / layer.keyHeads)][side])));
+  const alike = heads.filter((head) => head.routing_information < noInformation).length;
+  const figure = `routing information ${fixed(m.routing_information)} of the greatest`;
+  if (m.routing_information < noInformation) {
+    return `All tokens are routed alike: which token it is tells next to nothing of its component ` +
+      `(${figure}), however evenly components are used.`;
+  }
+  const degree = m.routing_information < 0.1 ? "little" : m.routing_information < 0.4 ? "in part"
+    : "well";
+  return `Routing tells tokens apart ${degree} (${figure})` + (alike === 0 ? "." :
+    `; in ${whole(alike)} of ${whole(heads.length)} heads, queries and keys counted apart, all ` +
+    `tokens are routed alike.`);
+}
+
 function sentences(model) {
   const m = model.metrics;
   const per = m.components / model.layers.reduce((sum, layer) => sum + layer.keyHeads, 0);
@@ -92,25 +114,28 @@ function sentences(model) {
     `${heads[0] === 1 ? "mixture" : "mixtures"} with ${per} each)` +
     (m.components_dead > 0 ? `; ${whole(m.components_dead)} are dead: they take almost no part.`
                            : ", and none is dead."));
-  const spread = m.usage_entropy > 0.9 ? "evenly" : m.usage_entropy > 0.6 ? "unevenly" : "on few";
+  if (per === 1) return [...lines, "With one component there is nothing to route."];
+  if (m.tokens > 1) lines.push(informationInWords(model));
   lines.push(
-    `A head spreads its tokens ${spread}${spread === "on few" ? " components" : ""}: as if ` +
-    `${m.effective_components.toFixed(1)} of its ${per} components shared them equally (usage ` +
-    `entropy ${fixed(m.usage_entropy)} of the greatest).`);
+    `Mean responsibilities are as even as if ${m.effective_components.toFixed(1)} of the ${per} ` +
+    `components of a head had equal parts (usage entropy ${fixed(m.usage_entropy)} of the greatest).`);
   const sharp = m.responsibility_entropy < 0.2 ? "sharply" : m.responsibility_entropy < 0.6
     ? "softly" : "very softly";
   lines.push(
     `A single token is routed ${sharp}: on average its first component has ` +
     `${percent(m.top_responsibility)} of it (entropy ${fixed(m.responsibility_entropy)} of the ` +
     `greatest).`);
+  const figure = `normalised mutual information ${fixed(m.nmi)}, where chance gives ` +
+    `${fixed(m.nmi_by_chance)}`;
+  if (m.nmi_by_chance > 0.9) {
+    return [...lines, `There are too few tokens to compare components with token categories: ${figure}.`];
+  }
   const excess = m.ami;
   const telling = excess > 0.9 ? "Components are token categories"
     : excess > 0.3 ? "Components follow token categories closely"
     : excess > 0.05 ? "Components follow token categories in part"
     : "Components hardly follow token categories";
-  lines.push(
-    `${telling}: normalised mutual information ${fixed(m.nmi)}, where chance gives ` +
-    `${fixed(m.nmi_by_chance)}.`);
+  lines.push(`${telling}: ${figure}.`);
   return lines;
 }
 
@@ -137,7 +162,7 @@ function drawMostSpecialised() {
   for (const model of models) {
     const fewest = Math.max(5, model.metrics.tokens / 500);
     const best = mostSpecialised(model, fewest);
-    if (best === undefined) continue;
+    if (best === undefined || !(best.gain > 0)) continue;
     const button = element("button", { type: "button", className: "link" }, element("u", {
       textContent: `component ${best.k} of ` +
         describeHead(model.layers[best.index], best.head, best.side) }));
@@ -161,6 +186,7 @@ const figures = {
   effective_components: ["effective components", "As many components as would, used alike, have this entropy.", 1],
   assignment_entropy: ["assignment entropy", "Entropy of how often each component is most responsible, over its greatest value.", 3],
   responsibility_entropy: ["token entropy", "Mean entropy of a token's responsibilities, over its greatest value: 0 sharp, 1 spread evenly.", 3],
+  routing_information: ["routing information", "Usage entropy less token entropy: how much a token tells of its component, over the greatest value; near 0 all tokens are routed alike.", 3],
   top_responsibility: ["first responsibility", "Mean of the largest responsibility of a token.", 3],
   nmi: ["NMI with categories", "Normalised mutual information of the most responsible component with the token's category.", 3],
   nmi_by_chance: ["NMI by chance", "The same where the categories are dealt out at random.", 3],

@@ -6,7 +6,7 @@
 const pageTokens = 400;
 
 function shareOf(token, rank = 0) {
-  return shown.top.shares[rank * shown.model.sample + token] / 255;
+  return shown.top.shares[rank * shown.model.sample + token] * shown.top.unit;
 }
 function componentOf(token, rank = 0) {
   return shown.top.components[rank * shown.model.sample + token];
@@ -21,9 +21,18 @@ function usualShare() {
   const name = `${layer.name} ${state.side} ${state.head}`;
   if (!usualShares.has(name)) {
     const sorted = top.shares.slice(0, model.sample).sort();
-    usualShares.set(name, Math.max(1, sorted[Math.floor(0.95 * (sorted.length - 1))]) / 255);
+    usualShares.set(name, Math.max(1, sorted[Math.floor(0.95 * (sorted.length - 1))]) * top.unit);
   }
   return usualShares.get(name);
+}
+
+/// How strong the colour behind text may be, in which the text is read easily on either page.
+const strongest = 0.35;
+
+function paint(made, component, strength) {
+  const alpha = 0.06 + (strongest - 0.06) * strength;
+  made.style.setProperty("--fill", colour(component, alpha));
+  made.style.setProperty("--pale", colour(component, 0.3 * alpha));
 }
 
 function tokenElement(token, label, usual) {
@@ -32,8 +41,7 @@ function tokenElement(token, label, usual) {
   const text = breaks ? label.replace(/ *\n/g, "\u21b5") : label || "\u2205";
   const made = element("span", { className: "t" }, text, element("small", { textContent: k }));
   made.dataset.token = token;
-  made.style.background = colour(k, 0.08 + 0.57 * strength);
-  if (text === "\u00b7" || breaks) made.classList.add("hollow");
+  paint(made, k, strength);
   if (k === state.component) made.classList.add("chosen");
   if (token === state.here) made.classList.add("here");
   return breaks ? [made, element("br")] : [made];
