@@ -74,6 +74,8 @@ def test_multihead_attention_refuses_what_it_cannot_do():
         causal[0](x, x, x, attn_mask=torch.eye(6, dtype=torch.bool))
     with pytest.raises(ValueError, match="^attn_mask: expected 0 or -inf"):
         causal[0](x, x, x, attn_mask=-0.1 * torch.ones(6, 6).triu(1))
+    with pytest.raises(TypeError, match="^key_padding_mask: expected a bool or floating-point mask"):
+        attention[0](x, x, x, key_padding_mask=torch.zeros(2, 6, dtype=torch.int64))
     bias = torch.zeros(2, 6)
     bias[0, 2] = -0.1
     with pytest.raises(ValueError, match="^key_padding_mask: expected 0 or -inf"):

@@ -185,13 +185,14 @@ class TestTransforms:
             for name, gradient in zip(parameters, expected, strict=True):
                 assert_close(each[name][row], gradient, 1e-11, name)
 
-    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("name", (*NAMES, "cu_seqlens_q"))
     def test_ranks_are_checked(self, name):
-        inputs = make_inputs(queries=4)
+        boundaries = {f"cu_seqlens_{side}": torch.tensor([0, 4]) for side in "qk"}
+        inputs = make_inputs(batch=1, queries=4) | boundaries
         inputs[name] = inputs[name][0]
 
         def function(query):
-            return attention(query, *(inputs[name] for name in NAMES[1:]))[0].sum()
+            return attention(**(inputs | {"query": query}))[0].sum()
 
         with pytest.raises(ValueError, match=f"^{name}: expected"):
             torch.func.grad(function)(inputs["query"])

@@ -193,10 +193,11 @@ class GmaConfig:
         for an unknown or repeated key, and for a value of another type."""
 
         def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            keys = [key for key, _ in pairs]
-            for key in keys:
-                if keys.count(key) > 1:
+            seen = set()
+            for key, _ in pairs:
+                if key in seen:
                     raise ValueError(f"config: expected each key once, got {key!r} twice")
+                seen.add(key)
             return dict(pairs)
 
         try:

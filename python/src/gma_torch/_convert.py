@@ -201,6 +201,8 @@ def _expect(good: Tensor, message: str) -> None:
 
 def _kept(name: str, mask: Tensor) -> Tensor:
     """Where a mask that is added to scores keeps them."""
+    if not mask.is_floating_point():
+        raise TypeError(f"{name}: expected a bool or floating-point mask, got {mask.dtype}")
     kept = mask == 0
     # As good as -inf: the least number, and what is left of it after a sum with another mask.
     dropped = mask <= torch.finfo(mask.dtype).min / 2

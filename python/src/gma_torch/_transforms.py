@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from gma_torch._autocast import autocast_arguments
 
@@ -33,15 +34,18 @@ def attention(
     boundaries."""
     tensors = autocast_arguments(tensors)
     query, _, value, means, *_ = tensors
+    boundaries = optional[1]
     fits = query.dim() == value.dim() == 4 and means.dim() == 3
-    if state is None and fits:
-        boundaries = optional[1]
+    if state is None and fits and (boundaries is None or boundaries.dim() == 1):
         rows = query.size(0) if boundaries is None else boundaries.size(0) - 1
         heads, components, _ = means.shape
         state = (
             means.new_zeros(rows, heads, components, value.size(3)),
             means.new_zeros(rows, heads, components),
         )
+    for name, tensor in zip(_TENSORS, (*tensors, *(state or ())), strict=False):
+        if forward_ad.unpack_dual(tensor).tangent is not None:  # type: ignore[no-untyped-call]
+            _refuse_forward_mode(name)
     options = (is_causal, eps, dropout_p, dropout_seed)
     # With tensors of other ranks the operator says which of them is wrong.
     s0, z0 = (None, None) if state is None else state
@@ -50,6 +54,14 @@ def attention(
 
 
 _Options = tuple[bool, float, float, int]
+_TENSORS = ("query", "key", "value", "means", "variances", "prior_logits", "initial_s", "initial_z")
+
+
+def _refuse_forward_mode(name: str) -> None:
+    raise NotImplementedError(
+        "gaussian_mixture_attention: expected to be differentiated in reverse mode, got a "
+        f"forward-mode tangent of {name}: the operator has no forward-mode derivative"
+    )
 
 
 class _Attention(torch.autograd.Function):
@@ -83,10 +95,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor) -> None:
-        raise NotImplementedError(
-            "gaussian_mixture_attention: expected to be differentiated in reverse mode, got a "
-            "forward-mode tangent: the operator has no forward-mode derivative"
-        )
+        _refuse_forward_mode("an argument")
 
 
 class _Backward(torch.autograd.Function):
