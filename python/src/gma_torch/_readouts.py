@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gma_torch._attention import _check_flags, _check_numbers, _check_optional_tensors, _check_tensors
+from gma_torch._checks import check_flags, check_numbers, check_optional_tensors, check_tensors
 
 
 def _check_responsibilities(name: str, responsibilities: Tensor) -> None:
@@ -33,7 +33,7 @@ def affinity(query_responsibilities: Tensor, key_responsibilities: Tensor) -> Te
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
     """
-    _check_tensors(
+    check_tensors(
         query_responsibilities=query_responsibilities, key_responsibilities=key_responsibilities
     )
     _check_responsibilities("query_responsibilities", query_responsibilities)
@@ -66,9 +66,9 @@ def normalized_affinity(affinity: Tensor, *, is_causal: bool = False, eps: float
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
     """
-    _check_tensors(affinity=affinity)
-    _check_flags(is_causal=is_causal)
-    _check_numbers(eps=eps)
+    check_tensors(affinity=affinity)
+    check_flags(is_causal=is_causal)
+    check_numbers(eps=eps)
     if affinity.dim() < 2 or (is_causal and affinity.shape[-1] != affinity.shape[-2]):
         expected = "(..., T, T) with is_causal" if is_causal else "(..., Tq, Tk)"
         raise ValueError(f"affinity: expected shape {expected}, got {tuple(affinity.shape)}")
@@ -89,8 +89,8 @@ def component_usage(responsibilities: Tensor, padding_mask: Tensor | None = None
     Raises:
         ValueError, TypeError: naming the argument, what was expected and what came.
     """
-    _check_tensors(responsibilities=responsibilities)
-    _check_optional_tensors(padding_mask=padding_mask)
+    check_tensors(responsibilities=responsibilities)
+    check_optional_tensors(padding_mask=padding_mask)
     _check_responsibilities("responsibilities", responsibilities)
     tokens = tuple(responsibilities.shape[:2])
     if padding_mask is None:
