@@ -324,7 +324,7 @@ TEST(Console, ShowsHowMixturesAreUsed) {
                                              .variance_min = 4.51,
                                              .variance_max = 22.63}};
   EXPECT_EQ(progress_bar(report),
-            " 50% [######------] step 42/100  loss 1.500  routing 0.12  12.3k tokens/s  1:23 left"
+            " 50% [###---] step 42/100  loss 1.500  12.3k tokens/s  1:23 left  routing 0.12"
             "  usage 0.93  variances 4.5 to 23");
   report.routing->dead_components = 3;
   EXPECT_EQ(progress_line(report),

@@ -2,6 +2,7 @@
 #include "compare/variants.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -21,7 +22,7 @@ constexpr std::string_view kOwnOptions[] = {"data",      "preset", "seed",   "ou
                                             "test-data", "resume", "config", "overwrite"};
 
 void check_name(const std::string& name) {
-  const bool fits = std::ranges::all_of(name, [](unsigned char c) {
+  const bool fits = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 ||
            std::string_view("-_+=").find(static_cast<char>(c)) != std::string_view::npos;
   });
@@ -63,8 +64,8 @@ std::vector<Variant> read_variants(const std::string& path, const std::string& t
   for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(text)) {
     if (item.name == "--") continue;  // a section's end
     try {
-      if (item.parents.size() != 1) throw InvalidArgument("expected options in [sections]");
-      const std::string& name = item.parents.front();
+      if (item.parents.empty()) throw InvalidArgument("expected options in [sections]");
+      const std::string name = fmt::format("{}", fmt::join(item.parents, "."));
       if (item.name == "++") {  // a section's begin
         check_name(name);
         if (!seen.insert(name).second) throw InvalidArgument("is there twice");
@@ -75,7 +76,8 @@ std::vector<Variant> read_variants(const std::string& path, const std::string& t
         add_option(variants.back(), item, *train->get_subcommand("train")->get_subcommand(task));
       }
     } catch (const std::exception& error) {
-      const std::string what = item.name == "++" ? item.parents.front() : item.fullname();
+      const std::string what =
+          item.name == "++" ? fmt::format("{}", fmt::join(item.parents, ".")) : item.fullname();
       throw InvalidArgument(fmt::format("--variants {}: '{}': {}", path, what, error.what()));
     }
   }

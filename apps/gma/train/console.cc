@@ -14,7 +14,7 @@ namespace gma::app {
 namespace {
 
 constexpr int kBarWidth = 20;
-constexpr int kBarWidthBesideRouting = 12;
+constexpr int kBarWidthBesideRouting = 6;  // what matters then fits into 80 columns
 
 std::string scaled(double value, const std::array<const char*, 4>& units) {
   std::size_t unit = 0;
@@ -76,11 +76,11 @@ void Console::clear_status() {
 std::string progress_bar(const StepReport& report) {
   const int width = report.routing ? kBarWidthBesideRouting : kBarWidth;
   const int filled = static_cast<int>(std::clamp(report.fraction, 0.0, 1.0) * width);
-  return fmt::format("{:3.0f}% [{:#<{}}{:-<{}}] step {}/{}  loss {:.3f}{}  {} tokens/s  {} left{}",
+  return fmt::format("{:3.0f}% [{:#<{}}{:-<{}}] step {}/{}  loss {:.3f}  {} tokens/s  {} left{}{}",
                      100.0 * std::floor(std::min(report.fraction, 1.0) * 100.0) / 100.0, "", filled,
-                     "", width - filled, report.step, report.steps, report.loss, collapse(report),
+                     "", width - filled, report.step, report.steps, report.loss,
                      human_count(report.tokens_per_second), human_duration(report.seconds_left),
-                     spread(report));
+                     collapse(report), spread(report));
 }
 
 std::string progress_line(const StepReport& report) {
