@@ -27,7 +27,7 @@ _TASKS: dict[str, type[GmaForCausalLM] | type[GmaForSequenceClassification]] = {
 }
 _TOKENIZERS = {"bytes": False, "sentencepiece": True, "words": True, "listops": False}
 """Whether each needs a tokenizer_model."""
-_Model = TypeVar("_Model", GmaForCausalLM, GmaForSequenceClassification)
+_Model = TypeVar("_Model", bound=nn.Module)
 
 
 @dataclass

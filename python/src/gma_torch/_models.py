@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from os import PathLike
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -177,7 +178,27 @@ def initialize(model: nn.Module, transformer: GmaTransformer) -> None:
         initialize_module(module, transformer)
 
 
-class GmaForCausalLM(nn.Module):
+class _Model(nn.Module):
+    """A transformer with a head on it: what the models have in common."""
+
+    transformer: GmaTransformer
+
+    @classmethod
+    def from_checkpoint(
+        cls, path: str | PathLike[str], *, device: torch.device | str | None = None
+    ) -> Self:
+        """The model of a file or run folder of `gma train`, in evaluation mode. Raises ValueError
+        for anything else, a model of the other kind included: see `load_checkpoint()`."""
+        from gma_torch._checkpoint import load_model
+
+        return load_model(path, cls, device)
+
+    def reset_parameters(self) -> None:
+        """Draws all weights anew."""
+        initialize(self, self.transformer)
+
+
+class GmaForCausalLM(_Model):
     """Causal language model: the `gma` program's, weight by weight.
 
     >>> config = GmaConfig(
@@ -213,20 +234,6 @@ class GmaForCausalLM(nn.Module):
             else nn.Linear(config.hidden_size, config.vocab_size, False, device=device, dtype=dtype)
         )
         self.reset_parameters()
-
-    @classmethod
-    def from_checkpoint(
-        cls, path: str | PathLike[str], *, device: torch.device | str | None = None
-    ) -> GmaForCausalLM:
-        """The language model of a file or run folder of `gma train`, in evaluation mode. Raises
-        ValueError for anything else: see `load_checkpoint()`."""
-        from gma_torch._checkpoint import load_model
-
-        return load_model(path, cls, device)
-
-    def reset_parameters(self) -> None:
-        """Draws all weights anew."""
-        initialize(self, self.transformer)
 
     def forward(
         self,
@@ -268,7 +275,7 @@ class GmaForCausalLM(nn.Module):
         return self.transformer.initial_state(batch_size)
 
 
-class GmaForSequenceClassification(nn.Module):
+class GmaForSequenceClassification(_Model):
     """Sequence classifier: the `gma` program's, weight by weight.
 
     >>> config = GmaConfig(vocab_size=50, hidden_size=32, num_components=8, num_classes=3)
@@ -295,20 +302,6 @@ class GmaForSequenceClassification(nn.Module):
         self.transformer = GmaTransformer(config, device=device, dtype=dtype)
         self.head = nn.Linear(config.hidden_size, config.num_classes, device=device, dtype=dtype)
         self.reset_parameters()
-
-    @classmethod
-    def from_checkpoint(
-        cls, path: str | PathLike[str], *, device: torch.device | str | None = None
-    ) -> GmaForSequenceClassification:
-        """The classifier of a file or run folder of `gma train`, in evaluation mode. Raises
-        ValueError for anything else: see `load_checkpoint()`."""
-        from gma_torch._checkpoint import load_model
-
-        return load_model(path, cls, device)
-
-    def reset_parameters(self) -> None:
-        """Draws all weights anew."""
-        initialize(self, self.transformer)
 
     def forward(self, tokens: Tensor, *, padding_mask: Tensor | None = None) -> Tensor:
         """Logits (B, num_classes) of tokens (B, T) int64, T > 0, from the mean over the positions
