@@ -72,7 +72,8 @@ def main() -> None:
 
     if arguments.only != "curves":
         groups = [
-            lambda: figures.rate_figures(rounds, peaks[1]),
+            lambda: figures.rate_figures(rounds, {1: peaks[0], torch.get_num_threads(): peaks[1]}),
+            lambda: figures.peer_figures(rounds),
             lambda: figures.sdpa_figures(rounds),
             lambda: figures.plain_figure(rounds),
             lambda: figures.thread_figure(rounds),
