@@ -84,7 +84,9 @@ inline constexpr int kProductRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 template <Into into, int kVecs, class A>
 void product_columns(std::int64_t rows, std::int64_t depth, Left<A> a, Rows<const A> b, Rows<A> c) {
   std::int64_t r = 0;
-  for (; r + kProductRows <= rows; r += kProductRows) {
+  // A block of six and two single rows take longer than two blocks of four.
+  const std::int64_t full = kProductRows == 6 && rows >= 8 && rows % 6 == 2 ? rows - 8 : rows;
+  for (; r + kProductRows <= full; r += kProductRows) {
     product_block<into, kProductRows, kVecs>(depth, a.at(r, 0), b, c.at(r, 0));
   }
   for (; r + 4 <= rows; r += 4) product_block<into, 4, kVecs>(depth, a.at(r, 0), b, c.at(r, 0));
