@@ -28,9 +28,11 @@ void for_each_field(Config& config, const Visit& visit) {
   visit("mlp_size", config.mlp_size);
   visit("dropout", config.dropout);
   visit("learned_positions", config.learned_positions);
+  visit("sinusoidal_positions", config.sinusoidal_positions);
   visit("max_length", config.max_length);
   visit("tie_embeddings", config.tie_embeddings);
   visit("num_classes", config.num_classes);
+  visit("pooling", config.pooling);
   visit("hidden_size", mixer.hidden_size);
   visit("num_heads", mixer.num_heads);
   visit("num_key_value_heads", mixer.num_key_value_heads);
@@ -102,7 +104,10 @@ void ModelConfig::validate() const {
   require(max_length >= 0, "max_length", "at least 0", max_length);
   require(!learned_positions || max_length > 0, "max_length", "positive with learned_positions",
           max_length);
+  require(!sinusoidal_positions || mixer_config.hidden_size % 2 == 0, "hidden_size",
+          "even with sinusoidal_positions", mixer_config.hidden_size);
   require(num_classes >= 0, "num_classes", "at least 0", num_classes);
+  require(pooling == "mean" || pooling == "first", "pooling", "mean or first", pooling);
   mixer_config.validate();
 }
 

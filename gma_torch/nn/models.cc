@@ -6,10 +6,12 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <numbers>
 #include <unordered_set>
 
 #include "gma/error.h"
 #include "gma_torch/nn/attention_mixer.h"
+#include "gma_torch/nn/rotary.h"
 #include "nn/checks.h"
 
 namespace gma_torch::nn {
@@ -21,10 +23,11 @@ torch::nn::LayerNorm layer_norm(std::int64_t size) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({size}));
 }
 
-// Normal weights of deviation 0.02; those that write to the residual stream are smaller, so that
+constexpr double kDeviation = 0.02;
+
+// Normal weights of that deviation; those that write to the residual stream are smaller, so that
 // its variance does not grow with the number of layers.
 void initialize(torch::nn::Module& module, std::int64_t num_layers) {
-  constexpr double kDeviation = 0.02;
   const double residual_scale = 1.0 / std::sqrt(2.0 * static_cast<double>(num_layers));
   for (auto& item : module.named_modules("", /*include_self=*/false)) {
     if (auto* const linear = item.value()->as<torch::nn::LinearImpl>()) {
@@ -42,6 +45,18 @@ MixerConfig mixer_config(const ModelConfig& config) {
   MixerConfig mixer = config.mixer_config;
   mixer.max_length = config.max_length;
   return mixer;
+}
+
+// Sines and cosines, (1 or B, T, hidden): what a rotation by the position makes of pairs (a, 0). As
+// large as embeddings at the start.
+Tensor sinusoids(const Tensor& positions, std::int64_t first, std::int64_t end, const Tensor& x) {
+  constexpr double kBase = 10000.0;
+  const Rotary rotary(x.size(2), kBase);
+  Tensor pairs = torch::zeros({1, end - first, 1, x.size(2)}, x.options().requires_grad(false));
+  pairs.slice(3, 0, std::nullopt, 2).fill_(kDeviation * std::numbers::sqrt2);
+  const Tensor phases =
+      positions.defined() ? rotary.phases(positions, end, x) : rotary.phases(first, end - first, x);
+  return apply_rotary(pairs, phases).squeeze(2);
 }
 
 ModelConfig validated(const ModelConfig& config) {
@@ -101,18 +116,20 @@ TransformerImpl::TransformerImpl(const ModelConfig& config) : config_(config) {
 
 Tensor TransformerImpl::embed(const Tensor& tokens, const std::optional<Tensor>& padding_mask,
                               const ModelState* state) {
-  const Tensor x = embedding_(tokens);
-  if (!positions_) return x;
+  Tensor x = embedding_(tokens);
+  if (!positions_ && !config_.sinusoidal_positions) return x;
 
   const MixerState* const first_layer = state == nullptr ? nullptr : &state->layers.front();
   const std::int64_t first = first_layer == nullptr ? 0 : first_layer->position;
   const std::int64_t end = first + tokens.size(1);
+  const Tensor positions = padded_positions(tokens.size(1), padding_mask, first_layer);
+  if (config_.sinusoidal_positions) x = x + sinusoids(positions, first, end, x);
+  if (!positions_) return x;
   if (end > config_.max_length) {
     throw gma::InvalidArgument(fmt::format(
         "tokens must end before max_length ({}) with learned_positions, got position {}",
         config_.max_length, end));
   }
-  const Tensor positions = padded_positions(tokens.size(1), padding_mask, first_layer);
   return x +
          (positions.defined() ? positions_(positions) : positions_->weight.slice(0, first, end));
 }
@@ -210,6 +227,11 @@ Tensor SequenceClassifierImpl::forward(const Tensor& tokens,
         fmt::format("tokens must hold at least one token a sequence, got ({}, 0)", tokens.size(0)));
   }
   const Tensor features = transformer_(tokens, padding_mask, nullptr);
+  if (config_.pooling == "first") {
+    if (!padding_mask) return head_(features.select(1, 0));
+    const Tensor first = padding_mask->to(torch::kInt64).argmax(1).view({-1, 1, 1});
+    return head_(features.gather(1, first.expand({-1, 1, features.size(2)})).squeeze(1));
+  }
   if (!padding_mask) return head_(features.mean(1));
   const Tensor kept = features.masked_fill(padding_mask->logical_not().unsqueeze(-1), 0.0);
   const Tensor counts = padding_mask->sum(1, true).clamp_min(1);

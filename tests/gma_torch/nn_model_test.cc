@@ -36,6 +36,7 @@ TEST(CausalLm, C09_StreamsLikeTheWholePass) {
       ModelConfig config = small_config(mixer);
       config.mixer_config.use_short_conv = learned_positions;
       config.learned_positions = learned_positions;
+      config.sinusoidal_positions = !learned_positions;
       config.max_length = 30;
       CausalLm model(config);
       model->eval();
@@ -177,21 +178,38 @@ TEST(SequenceClassifier, C13_PaddingChangesNothing) {
   config.mixer_config.is_causal = false;
   EXPECT_TRUE(refuses([&] { SequenceClassifier{config}; }, "num_classes"));
   config.num_classes = 3;
-  config.learned_positions = true;
   config.max_length = 12;
   config.mixer_config.use_short_conv = true;
-  SequenceClassifier model(config);
-  EXPECT_TRUE(refuses([&] { model->forward(random_tokens(2, 0)); }, "at least one token"));
   const Tensor tokens = random_tokens(1, 8), padding = random_tokens(1, 4);
-  const Tensor alone = model->forward(tokens);
-  ASSERT_EQ(alone.sizes(), (std::vector<std::int64_t>{1, 3}));
-
   const Tensor both =
       torch::cat({torch::cat({padding, tokens}, 1), torch::cat({tokens, padding}, 1)});
   const Tensor mask = torch::ones({2, 12}, torch::kBool);
   mask[0].narrow(0, 0, 4).fill_(false);
   mask[1].narrow(0, 8, 4).fill_(false);
-  EXPECT_TRUE(near(model->forward(both, mask), alone.expand({2, 3}), kFloatTolerance));
+  for (const char* pooling : {"mean", "first"}) {
+    config.pooling = pooling;
+    config.learned_positions = config.pooling == "mean";
+    config.sinusoidal_positions = !config.learned_positions;
+    SequenceClassifier model(config);
+    EXPECT_TRUE(refuses([&] { model->forward(random_tokens(2, 0)); }, "at least one token"));
+    const Tensor alone = model->forward(tokens);
+    ASSERT_EQ(alone.sizes(), (std::vector<std::int64_t>{1, 3}));
+    EXPECT_TRUE(near(model->forward(both, mask), alone.expand({2, 3}), kFloatTolerance)) << pooling;
+  }
+}
+
+TEST(SequenceClassifier, TellsWhereATokenIsBySinesAndCosines) {
+  ModelConfig config = small_config();
+  config.mixer_config.is_causal = false;
+  config.mixer_config.use_rotary = false;
+  config.num_classes = 3;
+  for (const bool positions : {false, true}) {
+    config.sinusoidal_positions = positions;
+    SequenceClassifier model(config);
+    const Tensor tokens = random_tokens(1, 8);
+    const Tensor logits = model->forward(tokens), swapped = model->forward(tokens.flip(1));
+    EXPECT_EQ(near(swapped, logits, kFloatTolerance), !positions);
+  }
 }
 
 TEST(ParameterGroups, DecayMatricesButNotMixtures) {
@@ -216,6 +234,7 @@ TEST(ParameterGroups, DecayMatricesButNotMixtures) {
 TEST(ModelConfig, SurvivesJson) {
   ModelConfig config = small_config("softmax");
   config.dropout = 0.125;
+  config.pooling = "first";
   config.tie_embeddings = false;
   config.mixer_config.eps = 1e-7;
   config.mixer_config.use_short_conv = true;
@@ -224,6 +243,7 @@ TEST(ModelConfig, SurvivesJson) {
   EXPECT_EQ(read.to_json(), json);
   EXPECT_EQ(read.mixer, "softmax");
   EXPECT_EQ(read.dropout, 0.125);
+  EXPECT_EQ(read.pooling, "first");
   EXPECT_FALSE(read.tie_embeddings);
   EXPECT_EQ(read.mixer_config.hidden_size, 16);
   EXPECT_EQ(read.mixer_config.eps, 1e-7);
@@ -260,6 +280,13 @@ TEST(ModelConfig, NamesTheFirstUnusableField) {
   EXPECT_TRUE(refuses(with([](auto& c) { c.vocab_size = 0; }), "vocab_size"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.num_layers = -1; }), "num_layers"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.dropout = 1.5; }), "dropout"));
+  EXPECT_TRUE(refuses(with([](auto& c) { c.pooling = "max"; }), "pooling must be mean or first"));
+  EXPECT_TRUE(refuses(with([](auto& c) {
+                        c.sinusoidal_positions = true;
+                        c.mixer_config.hidden_size = 15;
+                        c.mixer_config.num_heads = 1;
+                      }),
+                      "hidden_size must be even with sinusoidal_positions"));
   EXPECT_TRUE(refuses(with([](auto& c) { c.mixer_config.num_components = 0; }), "num_components"));
 }
 

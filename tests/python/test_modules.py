@@ -342,6 +342,21 @@ def test_calls_name_the_argument():
         causal(x, key_padding_mask=mask, state=state)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_padding_changes_no_class(pooling):
+    torch.manual_seed(0)
+    config = GmaConfig(
+        vocab_size=9, hidden_size=16, num_components=5, num_classes=3, use_short_conv=True,
+        sinusoidal_positions=True, pooling=pooling,
+    )  # fmt: skip
+    model = gma_torch.GmaForSequenceClassification(config)
+    ids, padding = torch.randint(9, (1, 6)), torch.randint(9, (1, 3))
+    both = torch.cat([torch.cat([padding, ids], 1), torch.cat([ids, padding], 1)])
+    mask = torch.ones(2, 9, dtype=torch.bool)
+    mask[0, :3] = mask[1, 6:] = False
+    assert_close(model(both, padding_mask=mask), model(ids).expand(2, 3), 1e-5)
+
+
 def test_models_name_the_argument():
     model = GmaForCausalLM(
         GmaConfig(
@@ -363,6 +378,16 @@ def test_models_name_the_argument():
             lambda: GmaForCausalLM(GmaConfig()),
             ValueError,
             "config.is_causal: expected True in a causal language model, got False",
+        ),
+        (
+            lambda: GmaConfig(pooling="max"),
+            ValueError,
+            "pooling: expected 'mean' or 'first', got 'max'",
+        ),
+        (
+            lambda: GmaConfig(sinusoidal_positions=True, hidden_size=15, num_heads=1),
+            ValueError,
+            "hidden_size: expected an even int with sinusoidal_positions, got 15",
         ),
         (
             lambda: gma_torch.GmaForSequenceClassification(GmaConfig()),

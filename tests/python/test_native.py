@@ -33,6 +33,11 @@ CONFIGS = {
         "max_length": 70,
         "tie_embeddings": False,
     },
+    "sinusoidal_first": {
+        "use_rotary": False,
+        "sinusoidal_positions": True,
+        "pooling": "first",
+    },
     "tied": {"covariance_type": "tied", "mlp_size": 24, "short_conv_width": 2},
     "spherical": {"covariance_type": "spherical", "use_short_conv": True, "eps": 1e-3},
 }

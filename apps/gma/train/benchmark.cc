@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 // The sizes that Long Range Arena's own configurations have (google-research/long-range-arena,
 // lra_benchmarks/{listops,text_classification}/configs), with their first and last learning rates.
 // The schedule between the two is this program's cosine, and padding is masked for every mixer.
+// Positions are added to embeddings as there; the first token stands in for its CLS vector.
 constexpr Preset kListOpsPaper{"paper", "Long Range Arena's configuration: 9 M parameters",
                                R"(
 hidden-size = 512
@@ -24,6 +25,9 @@ layers = 4
 heads = 8
 components = 64
 parameters = 8950000
+rotary = false
+sinusoidal-positions = true
+pooling = "first"
 context = 2000
 dropout = 0.1
 batch-size = 32
@@ -41,6 +45,9 @@ layers = 4
 heads = 4
 components = 64
 parameters = 3490000
+rotary = false
+sinusoidal-positions = true
+pooling = "first"
 context = 4000
 dropout = 0.1
 batch-size = 32
@@ -60,6 +67,9 @@ layers = 4
 heads = 4
 components = 32
 parameters = 210000
+rotary = false
+sinusoidal-positions = true
+pooling = "first"
 context = 2000
 batch-size = 32
 steps = 1000
@@ -75,6 +85,8 @@ layers = 2
 heads = 4
 components = 32
 parameters = 120000
+rotary = false
+sinusoidal-positions = true
 context = 4000
 dropout = 0.1
 batch-size = 32
@@ -94,6 +106,9 @@ heads = 2
 components = 16
 parameters = 40000
 projection-rank = 4
+rotary = false
+sinusoidal-positions = true
+pooling = "first"
 context = 2000
 batch-size = 8
 steps = 20
@@ -108,6 +123,8 @@ layers = 2
 heads = 2
 components = 16
 parameters = 40000
+rotary = false
+sinusoidal-positions = true
 context = 1000
 batch-size = 8
 steps = 20

@@ -91,10 +91,12 @@ gma_torch::nn::ModelConfig model_config(const TrainConfig& config, std::int64_t 
   model.mlp_size = config.mlp_size;
   model.dropout = config.dropout;
   model.learned_positions = config.learned_positions;
+  model.sinusoidal_positions = config.sinusoidal_positions;
   const bool has_length = config.learned_positions || config.mixer == "linformer";
   model.max_length = has_length ? config.context : 0;
   model.tie_embeddings = config.tie_embeddings;
   model.num_classes = num_classes;
+  model.pooling = config.pooling;
   if (config.parameters > 0) model.mlp_size = fitting_mlp_size(model, config.parameters);
   return model;
 }

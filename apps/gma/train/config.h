@@ -39,6 +39,8 @@ struct TrainConfig {
   bool rotary = true;
   double rotary_base = 10000.0;
   bool learned_positions = false;
+  bool sinusoidal_positions = false;
+  std::string pooling = "mean";
   bool tie_embeddings = true;
   std::string covariance_type = "diag";
   double initial_variance = 0.0;

@@ -64,6 +64,12 @@ void visit_options(Config& c, Visitor&& visit) {
   visit("rotary-base", c.rotary_base, {kModel, "Base of their wavelengths", kAbove1, false});
   visit("learned-positions", c.learned_positions,
         {kModel, "Learned positions, up to --context", {}, false});
+  visit("sinusoidal-positions", c.sinusoidal_positions,
+        {kModel, "Sines and cosines of the position, added to embeddings", {}, false});
+  if (!is_lm) {
+    visit("pooling", c.pooling,
+          {kModel, "What is classified: the mean of all tokens, or the first", {}, false});
+  }
   visit("tie-embeddings", c.tie_embeddings,
         {kModel, "One matrix for embedding and output", {}, false});
   visit("covariance-type", c.covariance_type,

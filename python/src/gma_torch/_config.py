@@ -116,11 +116,16 @@ class GmaConfig:
     dropout: float = 0.0
     """On embeddings and on each residual branch."""
     learned_positions: bool = False
+    sinusoidal_positions: bool = False
+    """Sines and cosines of the position added to embeddings (Vaswani et al., 2017), as large as
+    these are at the start; needs an even hidden_size."""
     max_length: int = 0
     """Needed with learned_positions."""
     tie_embeddings: bool = True
     num_classes: int = 0
-    """Sequence classifier only."""
+    """Sequence classifier only, as pooling."""
+    pooling: str = "mean"
+    """What is classified: the "mean" of the tokens that are kept, or the "first" of them."""
     hidden_size: int = 128
     num_heads: int = 4
     num_key_value_heads: int = 0
@@ -164,7 +169,14 @@ class GmaConfig:
             "a positive int with learned_positions",
             self.max_length,
         )
+        require(
+            not self.sinusoidal_positions or self.hidden_size % 2 == 0,
+            "hidden_size",
+            "an even int with sinusoidal_positions",
+            self.hidden_size,
+        )
         require(self.num_classes >= 0, "num_classes", "at least 0", self.num_classes)
+        require(self.pooling in ("mean", "first"), "pooling", "'mean' or 'first'", self.pooling)
         check_mixer(**self.mixer_checks())
 
     def mixer_checks(self) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from torch import Tensor, nn
 from gma_torch._checks import check_indices, check_mask, check_tensors
 from gma_torch._config import GmaConfig, check_config
 from gma_torch._mixer import GaussianMixtureAttention
-from gma_torch._positions import padded_positions
+from gma_torch._positions import Rotary, padded_positions
 from gma_torch._short_conv import ShortConv
 from gma_torch._state import MixerState, ModelState
+
+_DEVIATION = 0.02
 
 
 class GmaBlock(nn.Module):
@@ -140,21 +142,35 @@ class GmaTransformer(nn.Module):
         self, tokens: Tensor, padding_mask: Tensor | None, state: ModelState | None
     ) -> Tensor:
         x: Tensor = self.embedding(tokens)
-        if self.positions is None:
+        if self.positions is None and not self.config.sinusoidal_positions:
             return x
         first = 0 if state is None else state.position
         end = first + tokens.size(1)
+        layer = None if state is None else state.layers[0]
+        positions = padded_positions(tokens.size(1), padding_mask, layer)
+        if self.config.sinusoidal_positions:
+            x = x + sinusoids(positions, first, x)
+        if self.positions is None:
+            return x
         if end > self.config.max_length:
             raise ValueError(
                 f"tokens: expected to end before max_length ({self.config.max_length}) with "
                 f"learned_positions, got position {end}"
             )
-        layer = None if state is None else state.layers[0]
-        positions = padded_positions(tokens.size(1), padding_mask, layer)
         if positions is None:
             return x + self.positions.weight[first:end]
         embedded: Tensor = self.positions(positions)
         return x + embedded
+
+
+def sinusoids(positions: Tensor | None, first: int, x: Tensor) -> Tensor:
+    """Sines and cosines, (1 or B, T, hidden), of the positions (B, T), or from `first` on: what a
+    rotation by the position makes of pairs (a, 0). As large as embeddings are at the start."""
+    hidden = x.size(2)
+    rows = 1 if positions is None else positions.size(0)
+    pairs = torch.zeros(rows, x.size(1), 1, hidden, dtype=x.dtype, device=x.device)
+    pairs[..., ::2] = _DEVIATION * math.sqrt(2)
+    return Rotary(hidden, 10000.0).rotate(pairs, positions, first).squeeze(2)
 
 
 def initialize_module(module: nn.Module, transformer: GmaTransformer) -> None:
@@ -163,7 +179,7 @@ def initialize_module(module: nn.Module, transformer: GmaTransformer) -> None:
     if isinstance(module, (nn.Linear, nn.Embedding)):
         is_residual = any(module is writer for writer in transformer.residual_writers())
         scale = 1 / math.sqrt(2 * len(transformer.blocks)) if is_residual else 1.0
-        nn.init.normal_(module.weight, 0, 0.02 * scale)
+        nn.init.normal_(module.weight, 0, _DEVIATION * scale)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
     elif isinstance(module, GaussianMixtureAttention):
@@ -304,13 +320,18 @@ class GmaForSequenceClassification(_Model):
         self.reset_parameters()
 
     def forward(self, tokens: Tensor, *, padding_mask: Tensor | None = None) -> Tensor:
-        """Logits (B, num_classes) of tokens (B, T) int64, T > 0, from the mean over the positions
-        that padding_mask (B, T) bool keeps."""
+        """Logits (B, num_classes) of tokens (B, T) int64, T > 0, from the mean or the first of the
+        positions that padding_mask (B, T) bool keeps, as config.pooling has it."""
         check_tensors(tokens=tokens)
         if tokens.dim() == 2 and tokens.size(1) == 0:
             raise ValueError(f"tokens: expected at least one a sequence, got {list(tokens.shape)}")
         features: Tensor = self.transformer(tokens, padding_mask=padding_mask)
-        if padding_mask is None:
+        if self.config.pooling == "first":
+            pooled = features[:, 0]
+            if padding_mask is not None:
+                first = padding_mask.long().argmax(1).view(-1, 1, 1)
+                pooled = features.gather(1, first.expand(-1, 1, features.size(2))).squeeze(1)
+        elif padding_mask is None:
             pooled = features.mean(1)
         else:
             kept = features.masked_fill(padding_mask.logical_not().unsqueeze(-1), 0.0)

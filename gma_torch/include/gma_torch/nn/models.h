@@ -25,9 +25,13 @@ struct ModelConfig {
   std::int64_t mlp_size = 0;  ///< 0 = 4 x hidden_size
   double dropout = 0.0;       ///< on embeddings and on each residual branch
   bool learned_positions = false;
+  /// sines and cosines of the position added to embeddings (Vaswani et al., 2017), as large as
+  /// these are at the start; needs an even hidden_size
+  bool sinusoidal_positions = false;
   std::int64_t max_length = 0;  ///< needed with learned positions and linformer
   bool tie_embeddings = true;
-  std::int64_t num_classes = 0;  ///< sequence classifier only
+  std::int64_t num_classes = 0;  ///< sequence classifier only, as pooling
+  std::string pooling = "mean";  ///< what is classified: the "mean" of kept tokens, or the "first"
 
   /// Throws gma::InvalidArgument naming the first field that is unusable.
   void validate() const;
@@ -116,7 +120,7 @@ class CausalLmImpl : public CloneableModule {
 TORCH_MODULE(CausalLm);
 
 /// tokens (B, T) int64, padding_mask (B, T) bool, true = keep -> logits (B, num_classes), from the
-/// mean over kept positions. Throws gma::InvalidArgument for T = 0.
+/// features that ModelConfig::pooling names. Throws gma::InvalidArgument for T = 0.
 class SequenceClassifierImpl : public CloneableModule {
  public:
   explicit SequenceClassifierImpl(const ModelConfig& config);
