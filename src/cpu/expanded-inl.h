@@ -57,18 +57,13 @@ class ExpandedTile {
     const std::int64_t inner = dim_ + 2;
     const std::int64_t parts = std::max<std::int64_t>(dim_ / 128, 1);
     const std::int64_t width = (inner + parts - 1) / parts;
-    for (std::int64_t begin = 0; begin < inner; begin += width) {
-      const auto add = [&](auto into) {
-        product<decltype(into)::value, A>(
-            mixture.num_components, std::min(width, inner - begin), padded_count,
-            {mixture.expanded.factors + begin, mixture.expanded.stride, 1},
-            {y_t_.data() + begin * kTokenStride<A>, kTokenStride<A>}, {logits_t, kTokenStride<A>});
-      };
-      if (begin == 0) {
-        add(std::integral_constant<Into, Into::set>());
-      } else {
-        add(std::integral_constant<Into, Into::add>());
-      }
+    const Left<A> factors{mixture.expanded.factors, mixture.expanded.stride, 1};
+    const Rows<const A> y_t{y_t_.data(), kTokenStride<A>};
+    const Rows<A> to{logits_t, kTokenStride<A>};
+    product<Into::set, A>(mixture.num_components, width, padded_count, factors, y_t, to);
+    for (std::int64_t begin = width; begin < inner; begin += width) {
+      product<Into::add, A>(mixture.num_components, std::min(width, inner - begin), padded_count,
+                            factors.at(0, begin), y_t.at(begin, 0), to);
     }
   }
 
