@@ -45,8 +45,8 @@ std::int64_t count(const gma_torch::nn::ModelConfig& config) {
 }
 
 /// The width inside the MLP with which a model has about `parameters`, whose number grows with it
-/// along a line. Of whole cache lines: matrix products with rows of 235 floats take a quarter
-/// longer than with 240.
+/// along a line. Of whole cache lines, where that is within 2 %: matrix products with rows of 235
+/// floats take a quarter longer than with 240.
 std::int64_t fitting_mlp_size(gma_torch::nn::ModelConfig config, std::int64_t parameters) {
   config.mlp_size = 1;
   const std::int64_t least = count(config);
@@ -58,7 +58,8 @@ std::int64_t fitting_mlp_size(gma_torch::nn::ModelConfig config, std::int64_t pa
   }
   constexpr std::int64_t kLine = 16;
   const std::int64_t exact = 1 + (parameters - least + slope / 2) / slope;
-  return exact < kLine ? exact : (exact + kLine / 2) / kLine * kLine;
+  const bool is_close = exact >= kLine && 50 * kLine / 2 * slope <= parameters;
+  return is_close ? (exact + kLine / 2) / kLine * kLine : exact;
 }
 
 }  // namespace
