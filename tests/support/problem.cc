@@ -68,7 +68,7 @@ AttentionArgs<T> Problem<T>::args(Backend backend) const {
           .dropout_p = options.dropout_p,
           .dropout_seed = 0x123456789abcdef0U,
           .backend = backend,
-          .executor = {}};
+          .executor = threads(2)};
 }
 
 template <class T>
