@@ -45,8 +45,8 @@ std::int64_t count(const gma_torch::nn::ModelConfig& config) {
 }
 
 /// The width inside the MLP with which a model has about `parameters`, whose number grows with it
-/// along a line. Of whole cache lines, where that is within 2 %: matrix products with rows of 235
-/// floats take a quarter longer than with 240.
+/// along a line. Of whole cache lines, which matrix products are faster with, where that changes
+/// the number by 2 % at most.
 std::int64_t fitting_mlp_size(gma_torch::nn::ModelConfig config, std::int64_t parameters) {
   config.mlp_size = 1;
   const std::int64_t least = count(config);
