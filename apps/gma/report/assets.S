@@ -16,6 +16,12 @@ gma_page_css_begin:
     .incbin GMA_PAGE_CSS
 gma_page_css_end:
 
+    .global gma_curves_js_begin
+    .global gma_curves_js_end
+gma_curves_js_begin:
+    .incbin GMA_CURVES_JS
+gma_curves_js_end:
+
     .global gma_runs_page_begin
     .global gma_runs_page_end
 gma_runs_page_begin:

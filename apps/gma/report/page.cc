@@ -9,6 +9,8 @@ extern const char gma_plotly_js_begin[];
 extern const char gma_plotly_js_end[];
 extern const char gma_page_css_begin[];
 extern const char gma_page_css_end[];
+extern const char gma_curves_js_begin[];
+extern const char gma_curves_js_end[];
 extern const char gma_runs_page_begin[];
 extern const char gma_runs_page_end[];
 extern const char gma_profile_page_begin[];
@@ -57,6 +59,7 @@ std::string make_page(std::string_view page, nlohmann::ordered_json data) {
   replace(text, "/*STYLE*/", {gma_page_css_begin, gma_page_css_end});
   replace(text, "/*INSPECT_STYLE*/", {gma_inspect_css_begin, gma_inspect_css_end});
   replace(text, "/*INSPECT_SCRIPT*/", {gma_inspect_js_begin, gma_inspect_js_end});
+  replace(text, "/*CURVES*/", {gma_curves_js_begin, gma_curves_js_end});
   // The data last: it may hold anything, the marks included.
   replace(text, "/*PLOTLY*/", {gma_plotly_js_begin, gma_plotly_js_end});
   replace(text, "/*DATA*/", script_json(data));
