@@ -150,6 +150,7 @@ Tensor MambaImpl::forward(const Tensor& x, const std::optional<Tensor>& key_padd
     mixed = scan_(halves[0], key_padding_mask, &tail, &h);
     state->set(kConv, tail);
     state->set(kSsm, h);
+    if (key_padding_mask) state->set(kPadding, x.size(1) - key_padding_mask->sum(1));
     state->position += x.size(1);
   } else {
     mixed = scan_(halves[0], key_padding_mask, nullptr, nullptr);

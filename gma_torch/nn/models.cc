@@ -11,6 +11,7 @@
 
 #include "gma/error.h"
 #include "gma_torch/nn/attention_mixer.h"
+#include "gma_torch/nn/gaussian_mixture_attention.h"
 #include "gma_torch/nn/rotary.h"
 #include "nn/checks.h"
 
@@ -99,6 +100,13 @@ Tensor BlockImpl::forward(const Tensor& x, const std::optional<Tensor>& key_padd
   return mixed + dropout_(down_(torch::gelu(up_(mlp_norm_(mixed)))));
 }
 
+void BlockImpl::initialize_means(const Tensor& x, const std::optional<Tensor>& key_padding_mask) {
+  auto* const attention = dynamic_cast<GaussianMixtureAttentionImpl*>(mixer_.get());
+  if (attention == nullptr) return;
+  const torch::NoGradGuard no_grad;
+  attention->initialize_means(mixer_norm_(x), key_padding_mask);
+}
+
 TransformerImpl::TransformerImpl(const ModelConfig& config) : config_(config) {
   const std::int64_t hidden = config.mixer_config.hidden_size;
   embedding_ = register_module("embedding", torch::nn::Embedding(config.vocab_size, hidden));
@@ -138,8 +146,7 @@ std::shared_ptr<torch::nn::Module> TransformerImpl::make_alike() const {
   return std::make_shared<TransformerImpl>(config_);
 }
 
-Tensor TransformerImpl::forward(const Tensor& tokens, const std::optional<Tensor>& padding_mask,
-                                ModelState* state) {
+void TransformerImpl::check(const Tensor& tokens, const std::optional<Tensor>& padding_mask) const {
   if (tokens.dim() != 2 || tokens.scalar_type() != torch::kInt64) {
     throw gma::InvalidArgument(
         fmt::format("tokens must be int64 of shape (batch, tokens), got {} of shape ({})",
@@ -147,6 +154,22 @@ Tensor TransformerImpl::forward(const Tensor& tokens, const std::optional<Tensor
   }
   check_indices("tokens", tokens, config_.vocab_size);
   check_mask("padding_mask", padding_mask, tokens.size(0), tokens.size(1), tokens.device());
+}
+
+void TransformerImpl::initialize_means(const Tensor& tokens,
+                                       const std::optional<Tensor>& padding_mask) {
+  check(tokens, padding_mask);
+  const torch::NoGradGuard no_grad;
+  Tensor x = embed(tokens, padding_mask, nullptr);
+  for (Block& block : blocks_) {
+    block->initialize_means(x, padding_mask);
+    x = block(x, padding_mask);
+  }
+}
+
+Tensor TransformerImpl::forward(const Tensor& tokens, const std::optional<Tensor>& padding_mask,
+                                ModelState* state) {
+  check(tokens, padding_mask);
   if (state != nullptr && state->layers.size() != blocks_.size()) {
     throw gma::InvalidArgument(
         fmt::format("state must have {} layers, got {}", blocks_.size(), state->layers.size()));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gma_torch/nn/checkpoint.h"
+#include "gma_torch/nn/gaussian_mixture_attention.h"
 #include "gma_torch/nn/models.h"
 #include "nn_support.h"
 
@@ -56,25 +57,54 @@ TEST(CausalLm, C09_StreamsLikeTheWholePass) {
 }
 
 TEST(CausalLm, C13_PaddedPromptsContinueAsEachAlone) {
-  ModelConfig config = small_config();
-  config.learned_positions = true;
-  config.max_length = 16;
-  CausalLm model(config);
-  model->eval();
-  const torch::NoGradGuard no_grad;
-  const Tensor tokens = random_tokens(2, 8), next = random_tokens(2, 1);
-  const Tensor mask = torch::ones({2, 8}, torch::kBool);
-  mask[1].narrow(0, 0, 5).fill_(false);
-  ModelState state = model->initial_state(2);
-  model->forward(tokens, &state, mask);
+  for (const char* mixer : {"gma", "linear", "mamba", "performer", "softmax"}) {
+    ModelConfig config = small_config(mixer);
+    config.learned_positions = true;
+    config.max_length = 16;
+    CausalLm model(config);
+    model->eval();
+    const torch::NoGradGuard no_grad;
+    const Tensor tokens = random_tokens(2, 8), next = random_tokens(2, 1);
+    const Tensor mask = torch::ones({2, 8}, torch::kBool);
+    mask[1].narrow(0, 0, 5).fill_(false);
+    ModelState state = model->initial_state(2);
+    model->forward(tokens, &state, mask);
 
-  ModelState alone = model->initial_state(1);
-  model->forward(tokens.narrow(0, 1, 1).narrow(1, 5, 3), &alone);
-  const ModelState second = state.reorder(torch::tensor({1}, torch::kInt64));
-  ModelState copy = second.clone();
-  const Tensor expected = model->forward(next.narrow(0, 1, 1), &alone);
-  EXPECT_TRUE(near(model->forward(next, &state)[1], expected[0], kFloatTolerance));
-  EXPECT_TRUE(near(model->forward(next.narrow(0, 1, 1), &copy), expected, kFloatTolerance));
+    ModelState alone = model->initial_state(1);
+    model->forward(tokens.narrow(0, 1, 1).narrow(1, 5, 3), &alone);
+    const ModelState second = state.reorder(torch::tensor({1}, torch::kInt64));
+    ModelState copy = second.clone();
+    const Tensor expected = model->forward(next.narrow(0, 1, 1), &alone);
+    EXPECT_TRUE(near(model->forward(next, &state)[1], expected[0], kFloatTolerance)) << mixer;
+    EXPECT_TRUE(near(model->forward(next.narrow(0, 1, 1), &copy), expected, kFloatTolerance))
+        << mixer;
+  }
+}
+
+TEST(CausalLm, TakesMeansOfEachLayerFromWhatReachesIt) {
+  const ModelConfig config = small_config();
+  CausalLm model(config);
+  const Tensor tokens = random_tokens(2, 20);
+  model->transformer()->initialize_means(tokens);
+  // What a mean was taken from has it as its nearest, at no distance.
+  const torch::NoGradGuard no_grad;
+  for (Block block : model->transformer()->blocks()) {
+    auto& attention = dynamic_cast<GaussianMixtureAttentionImpl&>(block->mixer());
+    Tensor vectors;
+    attention.set_observer([&](const Tensor& query, const Tensor& key, const auto&) {
+      vectors = torch::cat({query, key}, 1).transpose(1, 2).transpose(0, 1).flatten(1, 2);
+    });
+    model->forward(tokens);
+    attention.set_observer({});
+    const Tensor distance = torch::cdist(attention.means(), vectors).amin(-1);
+    EXPECT_LE(distance.max().item<double>(), 1e-3);
+  }
+  EXPECT_TRUE(refuses([&] { model->transformer()->initialize_means(random_tokens(1, 2)); },
+                      "num_components (6)"));
+  CausalLm other(small_config("softmax"));
+  const Tensor before = other->forward(tokens);
+  other->transformer()->initialize_means(tokens);
+  EXPECT_TRUE(torch::equal(other->forward(tokens), before));
 }
 
 TEST(CausalLm, LearnsATinyTextByHeart) {

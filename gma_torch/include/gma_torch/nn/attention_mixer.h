@@ -7,9 +7,6 @@
 
 namespace gma_torch::nn {
 
-/// Name, in a state, of the number of padded tokens in front of each row (B), where there are any.
-inline constexpr const char* kPadding = "padding";
-
 /// What every mixer of the form o_proj(attend(q, k, v)) shares: projections, grouped heads, the
 /// short convolution, rotary positions, padding, and all of the state but attend's own. A mixer of
 /// this form derives from it and defines attend().

@@ -81,6 +81,9 @@ struct MixerState {
   MixerState clone() const;
 };
 
+/// Name, in a state, of the number of padded tokens in front of each row (B), where there are any.
+inline constexpr const char* kPadding = "padding";
+
 /// Maps (B, T, hidden_size) to the same shape.
 class Mixer : public CloneableModule {
  public:

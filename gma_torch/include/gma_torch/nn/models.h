@@ -55,6 +55,10 @@ class BlockImpl : public CloneableModule {
                         const std::optional<torch::Tensor>& key_padding_mask = std::nullopt,
                         MixerState* state = nullptr);
   Mixer& mixer() { return *mixer_; }
+  /// GaussianMixtureAttention::initialize_means() with what forward(x) would give that mixer; does
+  /// nothing to another.
+  void initialize_means(const torch::Tensor& x,
+                        const std::optional<torch::Tensor>& key_padding_mask = std::nullopt);
 
  private:
   std::shared_ptr<torch::nn::Module> make_alike() const override;
@@ -77,12 +81,18 @@ class TransformerImpl : public CloneableModule {
                         const std::optional<torch::Tensor>& padding_mask = std::nullopt,
                         ModelState* state = nullptr);
   ModelState initial_state(std::int64_t batch_size);
+  /// Spreads the means of all mixtures over the routing vectors that `tokens` have in their layer,
+  /// the first layer first; layers of other mixers stay as they are. Throws as forward() and
+  /// GaussianMixtureAttention::initialize_means() do.
+  void initialize_means(const torch::Tensor& tokens,
+                        const std::optional<torch::Tensor>& padding_mask = std::nullopt);
   /// (vocab_size, hidden_size).
   const torch::Tensor& embedding_weight() const { return embedding_->weight; }
   const std::vector<Block>& blocks() const { return blocks_; }
 
  private:
   std::shared_ptr<torch::nn::Module> make_alike() const override;
+  void check(const torch::Tensor& tokens, const std::optional<torch::Tensor>& padding_mask) const;
   torch::Tensor embed(const torch::Tensor& tokens, const std::optional<torch::Tensor>& padding_mask,
                       const ModelState* state);
 
