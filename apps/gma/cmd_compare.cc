@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gma_torch/nn/mixer.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "child_process.h"
 #include "cli.h"
+#include "cmd_train.h"
 #include "compare/comparison.h"
 #include "compare/variants.h"
 #include "data/output_file.h"
@@ -43,33 +45,70 @@ struct Entry {
   Variant variant;
   std::int64_t seed = 0;
   fs::path folder;
+  TrainConfig config;  ///< what the run is asked for
 };
 
-/// Seeds outside, variants inside: a comparison that is broken off has seen every one as often.
-std::vector<Entry> entries_of(const CompareCommand& command, const std::vector<Variant>& variants) {
-  std::vector<Entry> entries;
-  for (std::int64_t seed = 1; seed <= command.seeds; ++seed) {
-    for (const Variant& variant : variants) {
-      entries.push_back(
-          {variant, seed, fs::path(command.out) / fmt::format("{}-{}", variant.name, seed)});
-    }
-  }
-  return entries;
-}
-
-std::vector<std::string> train_arguments(const CompareCommand& command, const Entry& entry) {
-  std::vector<std::string> words = {"train", command.task};
-  if (fs::exists(entry.folder / kLastCheckpoint)) {
-    words.insert(words.end(), {"--resume", entry.folder.string()});
-    return words;
-  }
-  words.insert(words.end(), {"--data", command.data, "--preset", command.preset, "--seed",
-                             std::to_string(entry.seed), "--out", entry.folder.string()});
+/// The options of a new run.
+std::vector<std::string> options_of(const CompareCommand& command, const Entry& entry) {
+  std::vector<std::string> words = {"--data",   command.data,
+                                    "--preset", command.preset,
+                                    "--seed",   std::to_string(entry.seed),
+                                    "--out",    entry.folder.string()};
   // The last one of an option holds: what tells variants apart wins over what they share.
   for (const auto& options : {command.train_options, entry.variant.options}) {
     words.insert(words.end(), options.begin(), options.end());
   }
   return words;
+}
+
+std::vector<std::string> train_arguments(const CompareCommand& command, const Entry& entry) {
+  std::vector<std::string> words = {"train", command.task};
+  const std::vector<std::string> options =
+      fs::exists(entry.folder / kLastCheckpoint)
+          ? std::vector<std::string>{"--resume", entry.folder.string()}
+          : options_of(command, entry);
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+/// Seeds outside, variants inside: a comparison that is broken off has seen every one as often.
+/// Refuses now, with the reason, what would fail after hours.
+std::vector<Entry> entries_of(const CompareCommand& command, const std::vector<Variant>& variants) {
+  std::vector<Entry> entries;
+  for (std::int64_t seed = 1; seed <= command.seeds; ++seed) {
+    for (const Variant& variant : variants) {
+      Entry entry{.variant = variant,
+                  .seed = seed,
+                  .folder = fs::path(command.out) / fmt::format("{}-{}", variant.name, seed),
+                  .config = {}};
+      try {
+        entry.config = train_config(command.task, options_of(command, entry));
+      } catch (const InvalidArgument& error) {
+        throw InvalidArgument(fmt::format("{}: {}", variant.name, error.what()));
+      }
+      entries.push_back(std::move(entry));
+    }
+  }
+  return entries;
+}
+
+/// A run that has begun or ended stands in the table for what is asked for now, so it must have
+/// been told the same; how fast it ran and where it lies may differ.
+void check_begun_run(const Entry& entry) {
+  constexpr std::string_view kFree[] = {"out", "threads", "log-every", "save-every"};
+  if (!fs::exists(entry.folder / "log.jsonl")) return;
+  const nlohmann::json wanted = to_json(entry.config);
+  const RunRecords run = read_run(entry.folder, entry.folder.filename().string());
+  for (const auto& [name, value] : run.options.items()) {
+    if (std::ranges::find(kFree, name) != std::end(kFree) || !wanted.contains(name)) continue;
+    if (const nlohmann::json begun = value; begun != wanted.at(name)) {
+      throw InvalidArgument(fmt::format(
+          "--out {}: its run {} has --{} {}, and this comparison asks for {}: another --out keeps "
+          "both",
+          entry.folder.parent_path().string(), run.name, name, begun.dump(),
+          wanted.at(name).dump()));
+    }
+  }
 }
 
 /// All runs that have begun.
@@ -100,33 +139,18 @@ std::string write_results(const CompareCommand& command, const std::vector<Entry
   return table;
 }
 
-/// Refuses now, with the reason, what would fail after hours: linformer in a language model.
-void check_mixer(const Variant& variant, Task task) {
-  if (variant.mixer.empty()) return;
-  gma_torch::nn::MixerConfig config;
-  config.is_causal = task == Task::lm;
-  config.max_length = 1;
-  try {
-    gma_torch::nn::make_mixer(variant.mixer, config);
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(fmt::format("mixer {}: {}", variant.mixer, error.what()));
-  }
-}
-
 /// The variants that the options ask for; throws InvalidArgument if an option is missing or wrong.
 std::vector<Variant> checked_variants(const CompareCommand& command) {
   require_option(*command.app, "--task");
   require_option(*command.app, "--data");
-  const Benchmark& task = benchmark(command.task);
-  task.preset(command.preset);
-  TrainConfig config;
-  config.data = {command.data};
-  locate_data(task, config);
-  const std::vector<Variant> variants = command.variants_file.empty()
-                                            ? variants_of_mixers(command.mixers)
-                                            : read_variants(command.variants_file, command.task);
-  for (const Variant& variant : variants) check_mixer(variant, task.task);
-  return variants;
+  benchmark(command.task).preset(command.preset);
+  for (const std::string& word : command.train_options) {
+    const std::string option = word.substr(0, word.find('='));
+    if (!option.starts_with("--") || !is_own_option(option.substr(2))) continue;
+    throw InvalidArgument(fmt::format("{} after --: gma compare gives this option itself", option));
+  }
+  return command.variants_file.empty() ? variants_of_mixers(command.mixers)
+                                       : read_variants(command.variants_file, command.task);
 }
 
 void run(CompareCommand& command) {
@@ -135,8 +159,9 @@ void run(CompareCommand& command) {
   if (command.out.empty()) {
     command.out = fmt::format("runs/compare-{}-{}", command.task, command.preset);
   }
-  const OutputFolder folder(command.out);
   const std::vector<Entry> entries = entries_of(command, variants);
+  for (const Entry& entry : entries) check_begun_run(entry);
+  const OutputFolder folder(command.out);
   std::vector<std::string> failed;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
@@ -194,8 +219,7 @@ void add_compare_command(CLI::App& root) {
   add_config_option(*app);
   app->footer(
       "Runs that have ended are not repeated, and one that was broken off goes on: the same "
-      "command "
-      "again completes a comparison.\nExample: gma compare --task wikitext --data "
+      "command again completes a comparison.\nExample: gma compare --task wikitext --data "
       "data/wikitext-2 --mixers gma,softmax,linear -- --use-short-conv");
   app->callback([command] { run(*command); });
 }

@@ -142,6 +142,8 @@ void run(ProfileCommand& command) {
   if (command.measure_one) return measure_one(command);
   if (command.mixers.empty()) command.mixers = gma_torch::nn::mixer_names();
   std::ranges::sort(command.tokens);
+  const auto repeated = std::ranges::unique(command.tokens);
+  command.tokens.erase(repeated.begin(), repeated.end());
   std::vector<ProfileSeries> all = series_of(command);
   std::optional<OutputFolder> folder;
   if (!command.out.empty()) folder.emplace(command.out);

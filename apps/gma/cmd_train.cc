@@ -2,8 +2,11 @@
 //
 // gma train lm, gma train classify, and the benchmarks made of them.
 
+#include "cmd_train.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -171,11 +174,12 @@ void conclude(const TrainConfig& config, const LoadedTask& loaded, const Trainer
   console.status("evaluating the best model on all held-out data");
   const auto metrics = loaded.task->validate(0, InterruptGuard::requested);
   std::optional<Metrics> test_metrics;
-  if (metrics && loaded.task->has_test()) {
+  const bool tests = config.test && loaded.task->has_test();
+  if (metrics && tests) {
     console.status("evaluating the best model on the test data");
     test_metrics = loaded.task->test(InterruptGuard::requested);
   }
-  if (!metrics || (loaded.task->has_test() && !test_metrics)) {
+  if (!metrics || (tests && !test_metrics)) {
     console.line(
         "Stopped during the closing evaluation; the training is done and saved. To have "
         "the evaluation:");
@@ -229,6 +233,7 @@ void train(const TrainConfig& config, std::optional<EarlierRun> earlier, Console
     console.line(fmt::format("Resuming at step {} of {}", earlier->progress.step, config.steps));
     earlier.reset();
   } else {
+    if (config.initial_means == "data") loaded.task->initialize_means();
     log.write("config", {{"options", to_json(config)},
                          {"parameters", gma_torch::nn::count_parameters(loaded.task->model())}});
   }
@@ -247,8 +252,10 @@ void train(const TrainConfig& config, std::optional<EarlierRun> earlier, Console
   conclude(config, loaded, trainer, console, log);
 }
 
-void run(TrainCommand& command) {
+/// Completes the config from config file, preset or earlier run, and checks it.
+std::optional<EarlierRun> complete_config(TrainCommand& command) {
   apply_config_file(*command.app);
+  command.options.note_given();
   TrainConfig& config = command.config;
   std::optional<EarlierRun> earlier;
   if (!command.resume.empty()) {
@@ -264,6 +271,12 @@ void run(TrainCommand& command) {
   for (auto* paths : {&config.data, &config.valid_data, &config.test_data}) make_absolute(*paths);
   check_options(command.options, config);
   if (!config.tokenizer_model.empty()) config.tokenizer = "sentencepiece";
+  return earlier;
+}
+
+void run(TrainCommand& command) {
+  const TrainConfig& config = command.config;
+  std::optional<EarlierRun> earlier = complete_config(command);
   set_threads(config.threads);
 
   const RunFolder folder(config.out);
@@ -289,6 +302,7 @@ std::shared_ptr<TrainCommand> add_task(CLI::App& train, const std::string& name,
   command->options.at("tokenizer")
       .check(CLI::IsMember({"bytes", "sentencepiece", task == Task::lm ? "words" : "listops"}));
   command->options.at("covariance-type").check(CLI::IsMember({"diag", "tied", "spherical"}));
+  command->options.at("initial-means").check(CLI::IsMember({"normal", "data"}));
   command->options.at("mixer").check(CLI::IsMember(gma_torch::nn::mixer_names()));
   command->app
       ->add_option("--resume", command->resume,
@@ -308,8 +322,8 @@ std::shared_ptr<TrainCommand> add_task(CLI::App& train, const std::string& name,
   return command;
 }
 
-void add_benchmark(CLI::App& train, const Benchmark& benchmark) {
-  const auto command =
+std::shared_ptr<TrainCommand> add_benchmark(CLI::App& train, const Benchmark& benchmark) {
+  auto command =
       add_task(train, benchmark.name, benchmark.task, benchmark.description, benchmark.example);
   command->benchmark = &benchmark;
   std::string help = "Options that hold unless given:";
@@ -323,9 +337,27 @@ void add_benchmark(CLI::App& train, const Benchmark& benchmark) {
       ->type_name("NAME")
       ->capture_default_str()
       ->group("Run");
+  return command;
 }
 
 }  // namespace
+
+TrainConfig train_config(const std::string& task, const std::vector<std::string>& arguments) {
+  CLI::App root;
+  set_conventions(root);
+  const auto command = add_benchmark(root, benchmark(task));
+  command->app->callback([] {});
+  std::vector<std::string> words = {task};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::ranges::reverse(words);
+  try {
+    root.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    throw InvalidArgument(error.what());
+  }
+  complete_config(*command);
+  return command->config;
+}
 
 void add_train_command(CLI::App& root) {
   CLI::App* train = root.add_subcommand("train", "Train a model");

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -27,6 +28,15 @@ class OptionBinder {
   CLI::Option& at(const std::string& name) { return *options_.at(name); }
   /// Whether neither the command line nor a config file gave the option.
   bool is_absent(const std::string& name) const { return options_.at(name)->empty(); }
+
+  /// Whether the user gave the option: it was there when note_given() was called.
+  bool is_given(const std::string& name) const { return given_.contains(name); }
+  /// Takes the options present by now for the user's own; a preset's come later.
+  void note_given() {
+    for (const auto& [name, option] : options_) {
+      if (!option->empty()) given_.insert(name);
+    }
+  }
 
   /// Gives options that are absent the values that a run had `before`. Throws InvalidArgument for
   /// one that is given, differs and may not change.
@@ -67,6 +77,7 @@ class OptionBinder {
   static constexpr int kMaxPaths = 1 << 20;
 
   std::map<std::string, CLI::Option*> options_;
+  std::set<std::string> given_;
 };
 
 }  // namespace gma::app

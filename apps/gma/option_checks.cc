@@ -29,7 +29,7 @@ void check_options(const OptionBinder& options, const TrainConfig& config) {
         "--initial-variance {}: expected 0 or more than --variance-floor, {}",
         config.initial_variance, config.variance_floor);
   check(config.tokenizer_model.empty() || config.tokenizer == "sentencepiece" ||
-            options.is_absent("tokenizer"),
+            !options.is_given("tokenizer"),
         "--tokenizer {}: expected sentencepiece with --tokenizer-model", config.tokenizer);
   check(config.parameters == 0 || config.mlp_size == 0,
         "--parameters {}: expected no --mlp-size beside it, got {}", config.parameters,
@@ -39,6 +39,15 @@ void check_options(const OptionBinder& options, const TrainConfig& config) {
   check(config.mixer != "linformer" || config.task != Task::lm,
         "--mixer linformer: expected a causal mixer for a language model: its projections sum keys "
         "of all positions, later ones too");
+  if (config.mixer == "mamba") {
+    check(
+        config.attention_dropout == 0.0,
+        "--attention-dropout {}: expected 0 with --mixer mamba, which has no affinity to drop from",
+        config.attention_dropout);
+    check(config.key_value_heads == 0 || config.key_value_heads == config.heads,
+          "--key-value-heads {}: expected 0 with --mixer mamba, which has no heads",
+          config.key_value_heads);
+  }
   // Before any data is read: what the data adds, vocabulary and classes, is known to be usable.
   TrainConfig of_any_size = config;
   of_any_size.parameters = 0;
@@ -48,14 +57,14 @@ void check_options(const OptionBinder& options, const TrainConfig& config) {
 std::vector<std::string> notes_on_options(const OptionBinder& options, const TrainConfig& config) {
   std::vector<std::string> notes;
   const auto note_if = [&](bool has_no_effect, const char* option, const std::string& beside) {
-    if (has_no_effect && !options.is_absent(option)) {
+    if (has_no_effect && options.is_given(option)) {
       notes.push_back(fmt::format("note: --{} has no effect with {}", option, beside));
     }
   };
   const bool is_gma = config.mixer == "gma", is_mamba = config.mixer == "mamba";
   const std::string mixer = "--mixer " + config.mixer;
   for (const char* option :
-       {"components", "covariance-type", "initial-variance", "variance-floor"}) {
+       {"components", "covariance-type", "initial-means", "initial-variance", "variance-floor"}) {
     note_if(!is_gma, option, mixer);
   }
   for (const char* option : {"num-features", "feature-redraw-interval"}) {
@@ -71,6 +80,10 @@ std::vector<std::string> notes_on_options(const OptionBinder& options, const Tra
   }
   note_if(!config.use_short_conv && !is_mamba, "short-conv-width", "--no-use-short-conv");
   note_if(!config.rotary && !is_mamba, "rotary-base", "--no-rotary");
+  if (config.task == Task::classify) {
+    note_if(true, "tie-embeddings", "a classifier, whose outputs are classes");
+    note_if(config.tokenizer == "listops", "num-classes", "--tokenizer listops, which has ten");
+  }
   note_if(!config.valid_data.empty(), "valid-fraction", "--valid-data");
   if (!config.tokenizer_model.empty()) {
     note_if(true, "vocab-size", "--tokenizer-model");

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -123,6 +124,47 @@ def test_data_that_is_not_there_is_named_with_the_command_that_makes_it(tmp_path
         2, "train", "listops", "--data", tmp_path, "--preset=large")
 
 
+@pytest.mark.parametrize("preset", ["nano", "small", "paper"])
+@pytest.mark.parametrize("task", ["listops", "text"])
+def test_linformer_has_room_for_an_mlp(listops: Path, imdb: Path, tmp_path: Path, task: str,
+                                       preset: str) -> None:
+    data = {"listops": listops, "text": imdb}[task]
+    widths = {}
+    for mixer in ("gma", "linformer"):
+        said = gma_ok("train", task, "--data", data, "--preset", preset, "--mixer", mixer,
+                      "--out", tmp_path / mixer, "--steps=1", "--warmup=0", "--batch-size=2",
+                      "--no-test", "--threads=1")
+        widths[mixer] = int(re.search(r"(\d+) inside the MLP", said).group(1))
+    # Its projections, as long as a text, are paid for with width.
+    assert widths["linformer"] >= widths["gma"] / 3
+
+
+def test_runs_that_choose_options_need_not_test(listops: Path, tmp_path: Path) -> None:
+    gma_ok("train", "listops", "--data", listops, "--out", tmp_path / "run", *QUICK, "--no-test")
+    assert "test" not in final(tmp_path / "run")
+    assert "accuracy" in final(tmp_path / "run")
+
+
+def test_means_can_start_from_data(listops: Path, tmp_path: Path) -> None:
+    losses = []
+    for means in ("normal", "data"):
+        gma_ok("train", "listops", "--data", listops, "--out", tmp_path / means, *QUICK,
+               "--initial-means", means)
+        losses.append([record["loss"] for record in log_records(tmp_path / means, "train")])
+    assert losses[0] != losses[1]
+
+
+def test_notes_are_of_options_that_were_given(listops: Path, tmp_path: Path) -> None:
+    arguments = ("train", "listops", "--data", listops, "--mixer=softmax", "--preset=nano",
+                 "--steps=1", "--no-test", "--threads=1", "--out")
+    assert "note: --" not in gma_ok(*arguments, tmp_path / "a")
+    said = gma_ok(*arguments, tmp_path / "b", "--components=4", "--tie-embeddings")
+    assert "note: --components has no effect with --mixer softmax" in said
+    assert "note: --tie-embeddings has no effect with a classifier" in said
+    message = gma_fails(2, *arguments, tmp_path / "c", "--mixer=mamba", "--attention-dropout=0.1")
+    assert message.startswith("--attention-dropout 0.1: expected 0 with --mixer mamba")
+
+
 class Scripts(HTMLParser):
     """The JSON of a page, and what it would load from elsewhere."""
 
@@ -162,8 +204,14 @@ def test_a_comparison_makes_table_numbers_and_page(listops: Path, tmp_path: Path
     assert page.loads == []
     assert [run["name"] for run in json.loads(page.data)["runs"]] == [
         "gma-1", "softmax-1", "gma-2", "softmax-2"]
-    # Nothing is left to do the second time.
-    assert gma_ok(*arguments).count("== Run ") == 0
+    # Nothing is left to do the second time, on any number of threads.
+    assert gma_ok(*arguments, "--threads=2").count("== Run ") == 0
+    # A table never shows runs of other options than were asked for.
+    for option, value in (("--no-use-short-conv", "false"), ("--steps=7", "7")):
+        message = gma_fails(2, *arguments, option)
+        name = option.removeprefix("--no-").removeprefix("--").partition("=")[0]
+        assert message.startswith(f"--out {out}: its run gma-1 has --{name} ")
+        assert f"asks for {value}: another --out keeps both" in message
 
 
 def test_an_interrupted_comparison_goes_on(listops: Path, tmp_path: Path) -> None:
@@ -232,6 +280,16 @@ def test_compare_refuses_what_cannot_be_compared(listops: Path, tmp_path: Path) 
         2, "compare", "--task=listops", "--data", listops, "--mixers=gma,gma", *options)
     assert "gma data listops" in gma_fails(
         2, "compare", "--task=listops", "--data", tmp_path, *options)
+    for words, says in (
+            (("--seed", "5"), "--seed after --: gma compare gives this option itself"),
+            (("--out=x",), "--out after --: gma compare gives this option itself"),
+            (("--stepz=5",), "gma: The following argument was not expected: --stepz=5"),
+            (("--steps=0",), "gma: --steps: ")):
+        assert gma_fails(2, "compare", "--task=listops", "--data", listops, *options, "--",
+                         *words).startswith(says)
+    assert gma_fails(2, "compare", "--task=listops", "--data", listops, "--mixers=softmax,mamba",
+                     *options, "--", "--attention-dropout=0.5").startswith(
+        "mamba: --attention-dropout 0.5: expected 0 with --mixer mamba")
     assert not (tmp_path / "out").exists()
 
 

@@ -26,9 +26,9 @@ void collect(const RunRecords& run, const char* name, std::vector<double>& value
 /// The values of one variant's runs.
 struct Collected {
   std::int64_t parameters = 0;
-  std::vector<double> accuracy, word_perplexity, bits_per_byte, valid_loss, tokens_per_second;
+  std::vector<double> accuracy, word_perplexity, bits_per_byte, valid_loss, tokens_per_second,
+      seconds;
   double peak_memory = 0.0;
-  double seconds = 0.0;
   std::int64_t failed = 0;
 
   void add(const RunRecords& run) {
@@ -43,7 +43,7 @@ struct Collected {
     valid_loss.push_back(run.conclusion.value("loss", 0.0));
     tokens_per_second.push_back(run.conclusion.value("tokens_per_second", 0.0));
     peak_memory = std::max(peak_memory, run.conclusion.value("peak_memory_bytes", 0.0));
-    seconds += run.conclusion.value("seconds", 0.0);
+    seconds.push_back(run.conclusion.value("seconds", 0.0));
   }
 };
 
@@ -95,7 +95,7 @@ std::vector<ComparisonRow> compare(const std::vector<ComparedRun>& runs) {
                     .valid_loss = Spread::of(all.valid_loss),
                     .tokens_per_second = Spread::of(all.tokens_per_second),
                     .peak_memory = all.peak_memory,
-                    .seconds = all.seconds,
+                    .seconds = Spread::of(all.seconds),
                     .failed = all.failed});
   }
   return rows;
@@ -116,7 +116,7 @@ std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
       std::ranges::any_of(rows, [](const ComparisonRow& row) { return row.accuracy.count > 0; });
   const char* measure = classifies ? "test accuracy, %" : "test perplexity a word | bits per byte";
   std::string text = fmt::format(
-      "| variant | {} | validation loss | parameters | tokens/s | peak memory | time |\n"
+      "| variant | {} | validation loss | parameters | tokens/s | peak memory | time a run |\n"
       "|---|{}---|---|---|---|---|\n",
       measure, classifies ? "---|" : "---|---|");
   for (const ComparisonRow& row : rows) {
@@ -126,7 +126,7 @@ std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
     text += fmt::format("| {}{} | {} | {} | {} | {} | {} | {} |\n", row.variant,
                         row.failed > 0 ? fmt::format(" ({} not ended)", row.failed) : "", figure,
                         row.valid_loss.text(4), row.parameters, row.tokens_per_second.text(0),
-                        human_bytes(row.peak_memory), human_duration(row.seconds));
+                        human_bytes(row.peak_memory), human_duration(row.seconds.mean));
   }
   for (const auto& [name, accuracy] : baselines.items()) {
     std::string words = name;
@@ -149,7 +149,7 @@ ordered_json comparison_json(const std::vector<ComparisonRow>& rows,
                             {"valid_loss", to_json(row.valid_loss)},
                             {"tokens_per_second", to_json(row.tokens_per_second)},
                             {"peak_memory_bytes", row.peak_memory},
-                            {"seconds", row.seconds},
+                            {"seconds", to_json(row.seconds)},
                             {"not_ended", row.failed}});
   }
   return json;

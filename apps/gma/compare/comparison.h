@@ -39,7 +39,7 @@ struct ComparisonRow {
   Spread valid_loss;
   Spread tokens_per_second;
   double peak_memory = 0.0;  ///< bytes, the greatest
-  double seconds = 0.0;      ///< of all seeds
+  Spread seconds;            ///< of a run
   std::int64_t failed = 0;   ///< runs that did not end
 };
 

@@ -8,7 +8,6 @@
 #include <cctype>
 #include <set>
 #include <sstream>
-#include <string_view>
 
 #include "cli.h"
 #include "data/text_files.h"
@@ -30,19 +29,20 @@ void check_name(const std::string& name) {
 }
 
 void add_option(Variant& variant, const CLI::ConfigItem& item, CLI::App& train) {
-  if (std::ranges::find(kOwnOptions, item.name) != std::end(kOwnOptions)) {
-    throw InvalidArgument("gma compare gives this option itself");
-  }
+  if (is_own_option(item.name)) throw InvalidArgument("gma compare gives this option itself");
   CLI::ConfigItem option = item;
   option.parents.clear();
   apply_config_item(train, option);
-  if (item.name == "mixer") variant.mixer = item.inputs.front();
   for (const std::string& input : item.inputs) {
     variant.options.push_back(fmt::format("--{}={}", item.name, input));
   }
 }
 
 }  // namespace
+
+bool is_own_option(std::string_view name) {
+  return std::ranges::find(kOwnOptions, name) != std::end(kOwnOptions);
+}
 
 std::vector<Variant> variants_of_mixers(const std::vector<std::string>& mixers) {
   std::vector<Variant> variants;
@@ -51,7 +51,7 @@ std::vector<Variant> variants_of_mixers(const std::vector<std::string>& mixers) 
     if (!seen.insert(mixer).second) {
       throw InvalidArgument(fmt::format("--mixers: '{}' is given twice", mixer));
     }
-    variants.push_back({mixer, mixer, {"--mixer=" + mixer}});
+    variants.push_back({mixer, {"--mixer=" + mixer}});
   }
   return variants;
 }
@@ -69,7 +69,7 @@ std::vector<Variant> read_variants(const std::string& path, const std::string& t
       if (item.name == "++") {  // a section's begin
         check_name(name);
         if (!seen.insert(name).second) throw InvalidArgument("is there twice");
-        variants.push_back({.name = name, .mixer = {}, .options = {}});
+        variants.push_back({.name = name, .options = {}});
         train = std::make_unique<CLI::App>();
         add_train_command(*train);
       } else {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gma::app {
@@ -11,9 +12,11 @@ namespace gma::app {
 /// One row of a comparison.
 struct Variant {
   std::string name;                  ///< of its row, and of its runs' folders
-  std::string mixer;                 ///< empty: the default one
   std::vector<std::string> options;  ///< of `gma train`, as on a command line: "--name=value"
 };
+
+/// Whether the comparison itself gives the option `name` of `gma train` to its runs.
+bool is_own_option(std::string_view name);
 
 /// One variant for each mixer, called like it; throws InvalidArgument if one is given twice.
 std::vector<Variant> variants_of_mixers(const std::vector<std::string>& mixers);

@@ -45,8 +45,13 @@ class ClassifyTask final : public TrainTask {
 
   torch::nn::Module& model() override { return *model_; }
 
+  void initialize_means() override {
+    const LabelledBatch first = batch(0);
+    model_->transformer()->initialize_means(first.tokens, first.mask);
+  }
+
   BatchLoss loss(std::int64_t index) override {
-    const LabelledBatch batch = labelled_batch(corpus_.train, sampler_.batch(index));
+    const LabelledBatch batch = this->batch(index);
     const torch::Tensor logits = model_->forward(batch.tokens, batch.mask);
     return {torch::nn::functional::cross_entropy(logits, batch.labels), batch.tokens.numel()};
   }
@@ -71,6 +76,10 @@ class ClassifyTask final : public TrainTask {
   }
 
  private:
+  LabelledBatch batch(std::int64_t index) {
+    return labelled_batch(corpus_.train, sampler_.batch(index));
+  }
+
   std::optional<Metrics> metrics(const LabelledTokens& data, std::int64_t max_tokens,
                                  const StopRequest& stop) {
     std::int64_t count = max_tokens > 0 ? 1 : data.size();

@@ -20,6 +20,7 @@ struct TrainConfig {
   Task task = Task::lm;
 
   std::vector<std::string> data, valid_data, test_data;
+  bool test = true;
   double valid_fraction = 0.05;
   std::string tokenizer = "bytes";
   std::int64_t vocab_size = 2048;
@@ -43,6 +44,7 @@ struct TrainConfig {
   std::string pooling = "mean";
   bool tie_embeddings = true;
   std::string covariance_type = "diag";
+  std::string initial_means = "normal";
   double initial_variance = 0.0;
   double variance_floor = 1e-4;
   std::int64_t num_features = 0;

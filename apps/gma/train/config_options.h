@@ -19,6 +19,8 @@ void visit_options(Config& c, Visitor&& visit) {
         {kData, "Held-out data; without it a part of --data is held out"});
   visit("test-data", c.test_data,
         {kData, "Data that the best model is tested on, once, at the end"});
+  visit("test", c.test,
+        {kData, "Test at the end, where there is test data; off: for runs that choose options"});
   visit("valid-fraction", c.valid_fraction,
         {kData,
          is_lm ? "Part of each file, from its end, that is held out"
@@ -58,7 +60,7 @@ void visit_options(Config& c, Visitor&& visit) {
         {kModel, "Parameters of the model, which set the width inside the MLP; 0: as it says",
          kCountOr0, false});
   visit("use-short-conv", c.use_short_conv,
-        {kModel, "Short causal convolution on query, key and value", {}, false});
+        {kModel, "Short convolution on query, key and value", {}, false});
   visit("short-conv-width", c.short_conv_width, {kModel, "Taps of that convolution", kSize, false});
   visit("rotary", c.rotary, {kModel, "Rotary positions on query and key", {}, false});
   visit("rotary-base", c.rotary_base, {kModel, "Base of their wavelengths", kAbove1, false});
@@ -74,6 +76,12 @@ void visit_options(Config& c, Visitor&& visit) {
         {kModel, "One matrix for embedding and output", {}, false});
   visit("covariance-type", c.covariance_type,
         {kModel, "Variances by component and channel, by channel, or by component", {}, false});
+  visit(
+      "initial-means", c.initial_means,
+      {kModel,
+       "Means at the start: normal, N(0, 1), or data, spread over what a first batch is routed by",
+       {},
+       false});
   visit(
       "initial-variance", c.initial_variance,
       {kModel, "Variance of every component at the start; 0: 4 sqrt(head size)", kAtLeast0, false});

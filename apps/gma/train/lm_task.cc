@@ -21,13 +21,14 @@ class LmTask final : public TrainTask {
 
   torch::nn::Module& model() override { return *model_; }
 
+  void initialize_means() override {
+    const torch::Tensor windows = batch(0);
+    model_->transformer()->initialize_means(windows.narrow(1, 0, windows.size(1) - 1));
+  }
+
   BatchLoss loss(std::int64_t index) override {
-    std::vector<std::int64_t> starts(static_cast<std::size_t>(batch_size_));
-    for (std::int64_t row = 0; row < batch_size_; ++row) {
-      starts[static_cast<std::size_t>(row)] = sampler_.start(index * batch_size_ + row);
-    }
-    const std::int64_t length = sampler_.length() - 1;
-    const torch::Tensor windows = window_batch(corpus_.train.tokens, starts, length + 1);
+    const torch::Tensor windows = batch(index);
+    const std::int64_t length = windows.size(1) - 1;
     const torch::Tensor logits = model_->forward(windows.narrow(1, 0, length));
     const torch::Tensor targets = windows.narrow(1, 1, length);
     return {torch::nn::functional::cross_entropy(logits.flatten(0, 1), targets.flatten()),
@@ -54,6 +55,15 @@ class LmTask final : public TrainTask {
   }
 
  private:
+  /// Windows of one token more than a sequence: what follows each is there too.
+  torch::Tensor batch(std::int64_t index) {
+    std::vector<std::int64_t> starts(static_cast<std::size_t>(batch_size_));
+    for (std::int64_t row = 0; row < batch_size_; ++row) {
+      starts[static_cast<std::size_t>(row)] = sampler_.start(index * batch_size_ + row);
+    }
+    return window_batch(corpus_.train.tokens, starts, sampler_.length());
+  }
+
   std::optional<Metrics> metrics(const TokenStream& stream, std::int64_t max_tokens,
                                  const StopRequest& stop) {
     std::span<const Token> tokens = stream.tokens;

@@ -43,6 +43,8 @@ class TrainTask {
 
   virtual ~TrainTask() = default;
   virtual torch::nn::Module& model() = 0;
+  /// Spreads the means of all mixtures over what the first batch is routed by.
+  virtual void initialize_means() = 0;
   /// Loss of batch number `index`, counted from the start of the run.
   virtual BatchLoss loss(std::int64_t index) = 0;
   /// Figures on held-out data, of at most max_tokens tokens if that is not 0; nothing if `stop`
