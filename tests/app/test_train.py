@@ -271,9 +271,10 @@ def test_mamba_trains_and_generates(tmp_path: Path, text_file: Path) -> None:
     assert [config[key] for key in ("state_size", "inner_size", "dt_rank")] == [4, 24, 2]
     text = gma_ok("generate", run, "--prompt=line ", "--greedy", "--max-tokens=20")
     assert text == gma_ok("generate", run, "--prompt=line ", "--greedy", "--max-tokens=20")
-    assert "attention_dropout must be 0 for mamba" in gma_fails(
-        2, "train", "lm", "--data", text_file, *TINY, "--mixer=mamba", "--attention-dropout=0.1"
-    )
+    for option, value in (("--attention-dropout", 0.1), ("--key-value-heads", 1)):
+        assert gma_fails(
+            2, "train", "lm", "--data", text_file, *TINY, "--mixer=mamba", f"{option}={value}"
+        ).startswith(f"{option} {value}: expected 0 with --mixer mamba")
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path, text_file: Path) -> None:
