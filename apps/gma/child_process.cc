@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +15,8 @@
 
 namespace gma::app {
 namespace {
+
+constexpr int kNotStartedCode = 127;  ///< as of a shell
 
 volatile sig_atomic_t child = 0;
 
@@ -47,7 +49,9 @@ class SignalsHandedOn {
 };
 
 /// In a process group of its own: Ctrl-C at a terminal would reach the child twice otherwise, and a
-/// second one ends it without saving. Its standard output is `output`, unless that is negative.
+/// second one ends it without saving. Its standard output is `output`, unless that is negative. If
+/// we are killed, it saves and ends as well: it would go on unseen otherwise, and the same command
+/// again would find its folder taken.
 pid_t spawn(const std::vector<std::string>& arguments, int output) {
   std::vector<std::string> words = {"gma"};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -55,22 +59,20 @@ pid_t spawn(const std::vector<std::string>& arguments, int output) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  if (output >= 0) posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  pid_t started = 0;
-  const int error =
-      ::posix_spawn(&started, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
-    throw std::runtime_error(fmt::format("cannot start gma: {}", std::strerror(error)));
+  const pid_t parent = ::getpid();
+  const pid_t started = ::fork();
+  if (started < 0) {
+    throw std::runtime_error(fmt::format("cannot start gma: {}", std::strerror(errno)));
   }
-  return started;
+  if (started > 0) return started;
+  // From here to execv only calls that are safe after a fork, as other threads may have held locks.
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const bool has_parent = ::getppid() == parent;
+  if (has_parent && (output < 0 || ::dup2(output, STDOUT_FILENO) >= 0)) {
+    ::execv("/proc/self/exe", argv.data());
+  }
+  ::_exit(kNotStartedCode);
 }
 
 /// Its exit code, or 128 and the signal that ended it.

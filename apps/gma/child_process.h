@@ -7,8 +7,9 @@
 namespace gma::app {
 
 /// Runs this very program with other arguments and waits for it; its output is ours. SIGINT and
-/// SIGTERM are handed on to it, once each time. Returns its exit code, or 128 and the signal that
-/// ended it. Throws std::runtime_error if it cannot be started. One at a time.
+/// SIGTERM are handed on to it, once each time, and it gets SIGTERM if we are killed. Returns its
+/// exit code, 127 if it could not be started, or 128 and the signal that ended it. Throws
+/// std::runtime_error if there can be no further process. One at a time, from the main thread.
 int run_self(const std::vector<std::string>& arguments);
 
 /// The same with its standard output for us to read.

@@ -238,6 +238,23 @@ def test_an_interrupted_comparison_goes_on(listops: Path, tmp_path: Path) -> Non
     assert f"Resuming at step {step}" in said
 
 
+def test_a_killed_comparison_takes_its_run_along(listops: Path, tmp_path: Path) -> None:
+    out = tmp_path / "comparison"
+    process = subprocess.Popen(
+        command("compare", "--task=listops", "--data", listops, "--mixers=gma", "--preset=nano",
+                "--out", out, "--", *QUICK[1:], "--steps=20000", "--valid-every=20000"),
+        stdout=subprocess.PIPE, text=True)
+    log = out / "gma-1" / "log.jsonl"
+    deadline = time.monotonic() + 120
+    while not (log.exists() and '"step":3' in log.read_text()):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    # The run holds the other end of this pipe: it is read to its end when that run has ended.
+    said, _ = process.communicate(timeout=60)
+    assert "all is saved" in said
+
+
 def test_variants_are_any_options(listops: Path, tmp_path: Path) -> None:
     variants = tmp_path / "variants.toml"
     variants.write_text('[k=4]\ncomponents = 4  # few\n\n[spherical]\nmixer = "gma"\n'
