@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from conftest import command, gma_fails, gma_ok, log_records
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
 # Smaller than any preset.
 QUICK = (
     "--preset=nano --layers=1 --hidden-size=16 --heads=2 --components=4 --parameters=0 "
@@ -286,6 +288,16 @@ def test_a_wrong_variant_is_refused_at_once(listops: Path, tmp_path: Path, text:
                      "--out", tmp_path / "out")
     assert says in said and str(variants) in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("variants", sorted(BENCHMARKS.glob("*.toml")), ids=lambda file: file.stem)
+def test_the_variants_of_the_repository_are_accepted(wikitext: Path, tmp_path: Path,
+                                                     variants: Path) -> None:
+    # --out is looked at when all variants are known to be right.
+    out = tmp_path / "file"
+    out.touch()
+    assert "expected a folder, got a file" in gma_fails(
+        2, "compare", "--task=wikitext", "--data", wikitext, "--variants", variants, "--out", out)
 
 
 def test_compare_refuses_what_cannot_be_compared(listops: Path, tmp_path: Path) -> None:
