@@ -67,6 +67,7 @@ pid_t spawn(const std::vector<std::string>& arguments, int output) {
   if (started > 0) return started;
   // From here to execv only calls that are safe after a fork, as other threads may have held locks.
   ::setpgid(0, 0);
+  ::signal(SIGTERM, SIG_DFL);  // the handler that hands on would swallow it until execv
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const bool has_parent = ::getppid() == parent;
   if (has_parent && (output < 0 || ::dup2(output, STDOUT_FILENO) >= 0)) {
