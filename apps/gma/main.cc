@@ -6,11 +6,9 @@
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <csignal>
 #include <cstdio>
-#include <limits>
 #include <new>
 #include <string>
 #include <string_view>
@@ -68,18 +66,18 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-/// Keeps freed memory for the next step, which needs as much again. Given back to the system and
-/// asked for anew, the large tensors of a batch come as zeroed pages each time: a quarter of the
-/// time of `gma eval`, measured with a vocabulary of 2,000.
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-}
-
 }  // namespace
 
+/// What jemalloc, which serves the whole program, is to do; it reads this before main(), and the
+/// variable MALLOC_CONF of the environment after it. Freed memory is kept for the next batch, which
+/// needs as much again: from the system it would come as zeroed pages each time. glibc, told the
+/// same, finds no room for batches of other lengths in what it keeps, and takes more and more.
+extern "C" {
+[[gnu::visibility("default")]] extern const char* const malloc_conf;
+const char* const malloc_conf = "oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1";
+}
+
 int main(int argc, char** argv) {
-  keep_freed_memory();
   std::signal(SIGXFSZ, SIG_IGN);  // a write past a file size limit fails like one to a full disk
   const int code = run(argc, argv);
   if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
