@@ -156,8 +156,11 @@ void apply_config_text(CLI::App& command, const std::string& name, const std::st
   }
 }
 
-CLI::Validator in_range(const Range& range) {
-  return {[range](std::string& text) -> std::string {
+CLI::Validator in_range(const Range& range, bool whole) {
+  return {[range, whole](std::string& text) -> std::string {
+            std::int64_t integer = 0;
+            if (whole && !CLI::detail::lexical_cast(text, integer))
+              return "expected a whole number, got '" + text + "'";
             double value = 0.0;
             if (!CLI::detail::lexical_cast(text, value))
               return "expected a number, got '" + text + "'";

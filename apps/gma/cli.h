@@ -37,14 +37,14 @@ void apply_config_text(CLI::App& command, const std::string& name, const std::st
 /// The same with one `name = value`; throws InvalidArgument or an error of CLI11.
 void apply_config_item(CLI::App& command, const CLI::ConfigItem& item);
 
-/// Refuses numbers outside `range`, NaN among them.
-CLI::Validator in_range(const Range& range);
+/// Refuses numbers outside `range`, NaN among them, and fractions where it is to be `whole`.
+CLI::Validator in_range(const Range& range, bool whole = false);
 /// Adds a number of that range to a verb.
 template <class T>
 CLI::Option* add_number(CLI::App& command, const std::string& name, T& value, const Range& range,
                         const std::string& help) {
   return command.add_option(name, value, help)
-      ->check(in_range(range))
+      ->check(in_range(range, std::is_integral_v<T>))
       ->type_name(std::is_integral_v<T> ? "INT" : "NUMBER")
       ->capture_default_str();
 }

@@ -96,7 +96,7 @@ std::vector<Entry> entries_of(const CompareCommand& command, const std::vector<V
 /// been told the same; how fast it ran and where it lies may differ.
 void check_begun_run(const Entry& entry) {
   constexpr std::string_view kFree[] = {"out", "threads", "log-every", "save-every"};
-  if (!fs::exists(entry.folder / "log.jsonl")) return;
+  if (!fs::exists(entry.folder / kLogFile)) return;
   const nlohmann::json wanted = to_json(entry.config);
   const RunRecords run = read_run(entry.folder, entry.folder.filename().string());
   for (const auto& [name, value] : run.options.items()) {
@@ -111,11 +111,28 @@ void check_begun_run(const Entry& entry) {
   }
 }
 
+/// Says which runs have ended on data that has been written again since: their figures may be of
+/// other data than those of the runs to come.
+void note_newer_data(const std::vector<Entry>& entries) {
+  for (const Entry& entry : entries) {
+    const fs::path log = entry.folder / kLogFile;
+    if (!RunLog::final_record(log)) continue;
+    for (const auto* paths :
+         {&entry.config.data, &entry.config.valid_data, &entry.config.test_data}) {
+      for (const std::string& path : *paths) {
+        if (fs::last_write_time(path) <= fs::last_write_time(log)) continue;
+        fmt::print("note: {} is newer than the run {}, which is not repeated\n", path,
+                   entry.folder.string());
+      }
+    }
+  }
+}
+
 /// All runs that have begun.
 std::vector<ComparedRun> read_runs(const std::vector<Entry>& entries) {
   std::vector<ComparedRun> runs;
   for (const Entry& entry : entries) {
-    if (fs::exists(entry.folder / "log.jsonl")) {
+    if (fs::exists(entry.folder / kLogFile)) {
       runs.push_back(
           {entry.variant.name, read_run(entry.folder, entry.folder.filename().string())});
     }
@@ -130,7 +147,7 @@ std::string write_results(const CompareCommand& command, const std::vector<Entry
   for (const ComparedRun& run : runs) records.push_back(run.records);
   const std::vector<ComparisonRow> rows = compare(runs);
   const nlohmann::ordered_json baselines = baselines_of(runs);
-  const std::string table = comparison_markdown(rows, baselines);
+  const std::string table = comparison_markdown(benchmark(command.task).task, rows, baselines);
   const std::string title = fmt::format("{}, preset {}", command.task, command.preset);
   const fs::path out = command.out;
   write_whole_file(out / "compare.md", fmt::format("# {}\n\n{}", title, table));
@@ -156,16 +173,17 @@ std::vector<Variant> checked_variants(const CompareCommand& command) {
 void run(CompareCommand& command) {
   apply_config_file(*command.app);
   const std::vector<Variant> variants = checked_variants(command);
-  if (command.out.empty()) {
+  if (command.app->get_option("--out")->empty()) {
     command.out = fmt::format("runs/compare-{}-{}", command.task, command.preset);
   }
   const std::vector<Entry> entries = entries_of(command, variants);
   for (const Entry& entry : entries) check_begun_run(entry);
   const OutputFolder folder(command.out);
+  note_newer_data(entries);
   std::vector<std::string> failed;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
-    if (RunLog::final_record(entry.folder / "log.jsonl")) continue;
+    if (RunLog::final_record(entry.folder / kLogFile)) continue;
     fmt::print("\n== Run {} of {}: {}, seed {}\n", i + 1, entries.size(), entry.variant.name,
                entry.seed);
     const int code = run_self(train_arguments(command, entry));
@@ -198,8 +216,12 @@ void add_compare_command(CLI::App& root) {
       ->type_name("NAME");
   app->add_option("--data", command->data, "Folder of its data; see gma data")->type_name("DIR");
   command->mixers = {"gma", "softmax"};
+  // One word: a list that went on would take the -- behind it as its end.
   app->add_option("--mixers", command->mixers, "Mixers, with commas between them")
       ->delimiter(',')
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false)
       ->check(CLI::IsMember(gma_torch::nn::mixer_names()))
       ->type_name("NAMES")
       ->capture_default_str();

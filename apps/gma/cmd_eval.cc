@@ -110,6 +110,9 @@ LabelledTokens read_labelled_files(const EvalCommand& command, const SavedModel&
 }
 
 ordered_json evaluate_classifier(const EvalCommand& command, const SavedModel& saved) {
+  if (command.stride > 0) {
+    throw InvalidArgument("--stride: expected a language model, and the model is a classifier");
+  }
   const std::int64_t context = context_of(command, saved);
   const LabelledTokens data = saved.tokenizer->kind() == "listops"
                                   ? read_listops_files(command.data, context)

@@ -125,22 +125,26 @@ void add_generate_command(CLI::App& root) {
   app->add_option("--stop", command->stop, "Text before which to end; may be given several times")
       ->expected(1)
       ->take_all()
+      ->allow_extra_args(false)
       ->type_name("TEXT")
       ->group(kText);
   app->add_flag("--echo", command->echo, "Print the prompt first")->group(kText);
 
   constexpr const char* kSampling = "Sampling";
   SamplingOptions& sampling = command->sampling;
-  app->add_flag("--greedy", sampling.greedy, "Take the likeliest token each time")
-      ->group(kSampling);
+  CLI::Option* greedy =
+      app->add_flag("--greedy", sampling.greedy, "Take the likeliest token each time")
+          ->group(kSampling);
   const auto add = [&](const char* name, auto& value, const Range& range, const char* help) {
-    add_number(*app, name, value, range, help)->group(kSampling);
+    return add_number(*app, name, value, range, help)->group(kSampling);
   };
   add("--temperature", sampling.temperature, {.min = 0, .max = 1000},
-      "Below 1: surer; above 1: more varied; 0: as --greedy");
-  add("--top-k", sampling.top_k, kCountOr0, "Draw among the k likeliest; 0: all");
+      "Below 1: surer; above 1: more varied; 0: as --greedy")
+      ->excludes(greedy);
+  add("--top-k", sampling.top_k, kCountOr0, "Draw among the k likeliest; 0: all")->excludes(greedy);
   add("--top-p", sampling.top_p, {.min = 0, .max = 1, .exclude_min = true},
-      "Draw among the fewest that hold this probability; 1: all");
+      "Draw among the fewest that hold this probability; 1: all")
+      ->excludes(greedy);
   add("--repetition-penalty", sampling.repetition_penalty, {.min = 1e-3, .max = 1000},
       "Above 1: tokens that were there before are less likely");
   add("--seed", sampling.seed, kCountOr0, "Seed of the draws");

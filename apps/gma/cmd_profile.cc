@@ -109,7 +109,8 @@ void measure_one(const ProfileCommand& command) {
     result = {{"error", error.what()}};
   } catch (const std::exception& error) {
     // torch says that memory ran out in an error of its own.
-    const bool is_memory = std::string_view(error.what()).find("llocat") != std::string::npos;
+    const std::string_view reason = error.what();
+    const bool is_memory = reason.find("llocat") != reason.npos || reason == "std::bad_alloc";
     result = {{"error", is_memory ? fmt::format("more than {} GB", command.max_memory)
                                   : std::string(error.what()).substr(0, 200)}};
   }
@@ -148,6 +149,10 @@ void run(ProfileCommand& command) {
   std::optional<OutputFolder> folder;
   if (!command.out.empty()) folder.emplace(command.out);
   Console console;
+  if (!command.app->get_option("--components")->empty() &&
+      std::ranges::find(command.mixers, "gma") == command.mixers.end()) {
+    console.line("note: --components has no effect without gma in --mixers");
+  }
   for (ProfileSeries& series : all) {
     const std::string label = fmt::format("{}, {}", series.name(), series.first.pass);
     run_series(series, command.tokens, {.seconds = command.max_seconds},
@@ -158,6 +163,9 @@ void run(ProfileCommand& command) {
     console.line(fmt::format("{}: slope of time {}, of memory {}{}", label,
                              slope_text(series.time_slope()), slope_text(series.memory_slope()),
                              series.stopped.empty() ? "" : "; stopped: " + series.stopped));
+  }
+  if (std::ranges::all_of(all, [](const ProfileSeries& series) { return series.points.empty(); })) {
+    throw InvalidArgument(fmt::format("nothing could be measured: {}", all.front().stopped));
   }
   const std::string table = profile_markdown(all, command.tokens);
   console.line("");
@@ -189,12 +197,12 @@ void add_profile_command(CLI::App& root) {
       ->capture_default_str();
   app->add_option("--tokens", command->tokens, "Lengths, with commas between them")
       ->delimiter(',')
-      ->check(in_range(kCount))
+      ->check(in_range(kCount, /*whole=*/true))
       ->type_name("INTS")
       ->capture_default_str();
   app->add_option("--components", command->components, "Numbers of components of gma (K)")
       ->delimiter(',')
-      ->check(in_range(kSize))
+      ->check(in_range(kSize, /*whole=*/true))
       ->type_name("INTS")
       ->capture_default_str();
   ProfileCase& one = command->one;

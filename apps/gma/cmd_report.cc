@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cli.h"
 #include "data/output_file.h"
+#include "gma/error.h"
 #include "report/runs_page.h"
 
 namespace gma::app {
@@ -25,8 +27,21 @@ struct ReportCommand {
   std::string title = "Training runs";
 };
 
+/// Throws InvalidArgument where the page would replace something that is no page.
+void check_target(const fs::path& path) {
+  if (!fs::exists(path)) return;
+  std::ifstream file(path);
+  std::string start(15, '\0');
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  if (start == "<!doctype html>" || fs::is_empty(path)) return;
+  throw InvalidArgument(fmt::format(
+      "--out {}: expected a new file or an earlier page, got one that holds something else",
+      path.string()));
+}
+
 void run(const ReportCommand& command) {
   apply_config_file(*command.app);
+  check_target(command.out);
   const std::vector<fs::path> folders(command.runs.begin(), command.runs.end());
   const std::vector<std::string> names = run_names(folders);
   std::vector<RunRecords> runs;

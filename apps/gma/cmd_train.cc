@@ -41,6 +41,7 @@ struct TrainCommand {
 
 /// A run to go on with.
 struct EarlierRun {
+  fs::path file;
   fs::path folder;
   gma_torch::nn::Checkpoint checkpoint;
   SavedModel saved;
@@ -50,7 +51,7 @@ struct EarlierRun {
 /// Opens the run to go on with, and completes the config from it.
 EarlierRun open_run(TrainCommand& command) {
   const fs::path file = find_checkpoint(command.resume, {kLastCheckpoint});
-  EarlierRun run{fs::absolute(file).parent_path(), open_checkpoint(file), {}, {}};
+  EarlierRun run{file, fs::absolute(file).parent_path(), open_checkpoint(file), {}, {}};
   try {
     run.saved = from_checkpoint(run.checkpoint);
     run.progress = progress_from_json(run.saved.progress);
@@ -71,7 +72,7 @@ EarlierRun open_run(TrainCommand& command) {
   return run;
 }
 
-fs::path log_in(const fs::path& folder) { return folder / "log.jsonl"; }
+fs::path log_in(const fs::path& folder) { return folder / kLogFile; }
 
 /// A run may go on in its own folder; into another it comes like a new one.
 void check_folder(const TrainCommand& command, const RunFolder& folder, bool is_own) {
@@ -229,11 +230,18 @@ void train(const TrainConfig& config, std::optional<EarlierRun> earlier, Console
                                          : std::nullopt);
   Trainer trainer(config, *loaded.task, console, log, loaded.checksum);
   if (earlier) {
-    trainer.resume(earlier->checkpoint, earlier->folder);
+    try {
+      trainer.resume(earlier->checkpoint, earlier->folder);
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(fmt::format("{}: {}", earlier->file.string(), error.what()));
+    }
     console.line(fmt::format("Resuming at step {} of {}", earlier->progress.step, config.steps));
     earlier.reset();
   } else {
     if (config.initial_means == "data") loaded.task->initialize_means();
+  }
+  // A log that was lost begins anew as well.
+  if (!log.has_config()) {
     log.write("config", {{"options", to_json(config)},
                          {"parameters", gma_torch::nn::count_parameters(loaded.task->model())}});
   }
@@ -258,7 +266,8 @@ std::optional<EarlierRun> complete_config(TrainCommand& command) {
   command.options.note_given();
   TrainConfig& config = command.config;
   std::optional<EarlierRun> earlier;
-  if (!command.resume.empty()) {
+  if (!command.app->get_option("--resume")->empty()) {
+    if (command.resume.empty()) throw InvalidArgument("--resume: got an empty name of a run");
     if (command.benchmark != nullptr && !command.app->get_option("--preset")->empty()) {
       throw InvalidArgument("--preset: --resume goes on with the options of the run");
     }

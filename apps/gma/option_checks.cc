@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "data/utf8.h"
 #include "gma/error.h"
 
 namespace gma::app {
@@ -13,10 +14,23 @@ void check(bool is_good, fmt::format_string<Args...> message, Args&&... args) {
   if (!is_good) throw InvalidArgument(fmt::format(message, std::forward<Args>(args)...));
 }
 
+/// What a run writes down about itself is JSON, so the names of its files must be UTF-8.
+void check_text(const char* what, std::string_view text) {
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(utf8_length(rest))) {
+    check(utf8_length(rest) > 0, "{}: expected UTF-8, got byte 0x{:02x} at its place {}", what,
+          static_cast<unsigned char>(rest.front()), text.size() - rest.size());
+  }
+}
+
 }  // namespace
 
 void check_options(const OptionBinder& options, const TrainConfig& config) {
   check(!config.data.empty(), "--data is required");
+  for (const auto* paths : {&config.data, &config.valid_data, &config.test_data}) {
+    for (const std::string& path : *paths) check_text("a path of data", path);
+  }
+  check_text("--out", config.out);
+  check_text("--tokenizer-model", config.tokenizer_model);
   check(config.hidden_size % config.heads == 0,
         "--heads {}: expected a divisor of --hidden-size, {}", config.heads, config.hidden_size);
   check(config.key_value_heads == 0 || config.heads % config.key_value_heads == 0,
@@ -36,6 +50,8 @@ void check_options(const OptionBinder& options, const TrainConfig& config) {
         config.mlp_size);
   check(config.tokenizer != "listops" || !config.valid_data.empty(),
         "--tokenizer listops: expected --valid-data with it");
+  check(!options.is_given("min-lr") || config.min_lr <= config.lr,
+        "--min-lr {}: expected at most --lr, {}", config.min_lr, config.lr);
   check(config.mixer != "linformer" || config.task != Task::lm,
         "--mixer linformer: expected a causal mixer for a language model: its projections sum keys "
         "of all positions, later ones too");

@@ -14,7 +14,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-double number(const ordered_json& record, const char* name) { return record.value(name, 0.0); }
+/// 0 if the record has no such number.
+double number(const ordered_json& record, const char* name) {
+  const auto found = record.find(name);
+  return found != record.end() && found->is_number() ? found->get<double>() : 0.0;
+}
 
 std::string figures_of(const ordered_json& record) {
   std::string figures = fmt::format("loss {:.4f}", number(record, "loss"));

@@ -53,7 +53,7 @@ TEST(Comparison, GathersSeedsByVariantAndCountsWhatDidNotEnd) {
   EXPECT_EQ(rows[0].accuracy.count, 1);
   EXPECT_DOUBLE_EQ(rows[1].accuracy.mean, 0.5);
   EXPECT_DOUBLE_EQ(rows[1].seconds.mean, 30);
-  const std::string table = comparison_markdown(rows, {{"root_operator", 0.362}});
+  const std::string table = comparison_markdown(Task::classify, rows, {{"root_operator", 0.362}});
   EXPECT_THAT(table, HasSubstr("| softmax (1 not ended) | 50.00 | 1.5000 | 1000 |"));
   EXPECT_THAT(table, HasSubstr("| no model: root operator | 36.20 |"));
   EXPECT_EQ(comparison_json(rows, {}).at("rows").at(1).at("test_accuracy").at("count"), 2);

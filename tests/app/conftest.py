@@ -17,6 +17,11 @@ TINY = (
     "--layers=1 --hidden-size=16 --heads=2 --components=4 --context=32 --batch-size=4 "
     "--steps=20 --warmup=2 --valid-every=10 --save-every=5 --log-every=5 --lr=0.01 --threads=1"
 ).split()
+# Smaller than any preset.
+QUICK = (
+    "--preset=nano --layers=1 --hidden-size=16 --heads=2 --components=4 --parameters=0 "
+    "--batch-size=4 --steps=6 --warmup=2 --valid-every=3 --save-every=3 --log-every=1 --threads=1"
+).split()
 
 
 def command(*args: object) -> list[str]:
@@ -51,6 +56,11 @@ def log_records(folder: Path, kind: str) -> list[dict]:
     return [record for record in records if record["kind"] == kind]
 
 
+def final(run: Path) -> dict:
+    (record,) = log_records(run, "final")
+    return record
+
+
 @pytest.fixture(scope="session")
 def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("text") / "text.txt"
@@ -78,4 +88,31 @@ def labelled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def classify_run(tmp_path_factory: pytest.TempPathFactory, labelled_file: Path) -> Path:
     out = tmp_path_factory.mktemp("runs") / "classify"
     gma_ok("train", "classify", "--data", labelled_file, "--out", out, *TINY, "--steps=40")
+    return out
+
+
+@pytest.fixture(scope="session")
+def listops(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("data") / "listops"
+    gma_ok("data", "listops", "--out", out, "--train=60", "--val=20", "--test=20",
+           "--min-length=10", "--max-length=60")
+    return out
+
+
+@pytest.fixture(scope="session")
+def imdb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("imdb")
+    words = ["dull and long", "great fun"]
+    for part in ("train", "test"):
+        (out / f"{part}.tsv").write_text("".join(f"{i % 2}\t{words[i % 2]} {i}\n" for i in range(80)))
+    return out
+
+
+@pytest.fixture(scope="session")
+def wikitext(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wikitext")
+    lines = [" \n = Title = \n", " The <unk> fox of line {} jumps over the dog . \n"]
+    for part, count in (("train", 300), ("valid", 40), ("test", 40)):
+        text = "".join(lines[i % 2].format(i % 7) for i in range(count))
+        (out / f"wiki.{part}.tokens").write_text(text)
     return out

@@ -15,20 +15,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A number of the test data in a run's conclusion.
-void collect(const RunRecords& run, const char* name, std::vector<double>& values) {
-  const auto test = run.conclusion.find("test");
-  if (test == run.conclusion.end()) return;
-  const auto value = test->find(name);
-  if (value != test->end() && value->is_number()) values.push_back(value->get<double>());
+/// A number of a record, if it has it.
+void collect(const ordered_json& record, const char* name, std::vector<double>& values) {
+  if (!record.is_object()) return;
+  const auto value = record.find(name);
+  if (value != record.end() && value->is_number()) values.push_back(value->get<double>());
 }
 
 /// The values of one variant's runs.
 struct Collected {
   std::int64_t parameters = 0;
   std::vector<double> accuracy, word_perplexity, bits_per_byte, valid_loss, tokens_per_second,
-      seconds;
-  double peak_memory = 0.0;
+      peak_memory, seconds;
   std::int64_t failed = 0;
 
   void add(const RunRecords& run) {
@@ -37,15 +35,20 @@ struct Collected {
       ++failed;
       return;
     }
-    collect(run, "accuracy", accuracy);
-    collect(run, "word_perplexity", word_perplexity);
-    collect(run, "bits_per_byte", bits_per_byte);
-    valid_loss.push_back(run.conclusion.value("loss", 0.0));
-    tokens_per_second.push_back(run.conclusion.value("tokens_per_second", 0.0));
-    peak_memory = std::max(peak_memory, run.conclusion.value("peak_memory_bytes", 0.0));
-    seconds.push_back(run.conclusion.value("seconds", 0.0));
+    const ordered_json test = run.conclusion.value("test", ordered_json());
+    collect(test, "accuracy", accuracy);
+    collect(test, "word_perplexity", word_perplexity);
+    collect(test, "bits_per_byte", bits_per_byte);
+    collect(run.conclusion, "loss", valid_loss);
+    collect(run.conclusion, "tokens_per_second", tokens_per_second);
+    collect(run.conclusion, "peak_memory_bytes", peak_memory);
+    collect(run.conclusion, "seconds", seconds);
   }
 };
+
+double greatest(const std::vector<double>& values) {
+  return values.empty() ? 0.0 : *std::ranges::max_element(values);
+}
 
 ordered_json to_json(const Spread& spread) {
   if (spread.count == 0) return nullptr;
@@ -94,7 +97,7 @@ std::vector<ComparisonRow> compare(const std::vector<ComparedRun>& runs) {
                     .bits_per_byte = Spread::of(all.bits_per_byte),
                     .valid_loss = Spread::of(all.valid_loss),
                     .tokens_per_second = Spread::of(all.tokens_per_second),
-                    .peak_memory = all.peak_memory,
+                    .peak_memory = greatest(all.peak_memory),
                     .seconds = Spread::of(all.seconds),
                     .failed = all.failed});
   }
@@ -110,10 +113,9 @@ ordered_json baselines_of(const std::vector<ComparedRun>& runs) {
   return ordered_json::object();
 }
 
-std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
+std::string comparison_markdown(Task task, const std::vector<ComparisonRow>& rows,
                                 const ordered_json& baselines) {
-  const bool classifies =
-      std::ranges::any_of(rows, [](const ComparisonRow& row) { return row.accuracy.count > 0; });
+  const bool classifies = task == Task::classify;
   const char* measure = classifies ? "test accuracy, %" : "test perplexity a word | bits per byte";
   std::string text = fmt::format(
       "| variant | {} | validation loss | parameters | tokens/s | peak memory | time a run |\n"
@@ -126,9 +128,11 @@ std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
     text += fmt::format("| {}{} | {} | {} | {} | {} | {} | {} |\n", row.variant,
                         row.failed > 0 ? fmt::format(" ({} not ended)", row.failed) : "", figure,
                         row.valid_loss.text(4), row.parameters, row.tokens_per_second.text(0),
-                        human_bytes(row.peak_memory), human_duration(row.seconds.mean));
+                        row.peak_memory > 0 ? human_bytes(row.peak_memory) : "-",
+                        row.seconds.count > 0 ? human_duration(row.seconds.mean) : "-");
   }
   for (const auto& [name, accuracy] : baselines.items()) {
+    if (!accuracy.is_number()) continue;
     std::string words = name;
     std::ranges::replace(words, '_', ' ');
     text +=

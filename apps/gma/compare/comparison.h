@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "infer/saved_model.h"
 #include "report/runs_page.h"
 
 namespace gma::app {
@@ -38,7 +39,7 @@ struct ComparisonRow {
   Spread bits_per_byte;    ///< on the test data
   Spread valid_loss;
   Spread tokens_per_second;
-  double peak_memory = 0.0;  ///< bytes, the greatest
+  double peak_memory = 0.0;  ///< bytes, the greatest; 0 if none has ended
   Spread seconds;            ///< of a run
   std::int64_t failed = 0;   ///< runs that did not end
 };
@@ -49,8 +50,8 @@ std::vector<ComparisonRow> compare(const std::vector<ComparedRun>& runs);
 /// Accuracies that need no model, by name; empty if the runs have none.
 nlohmann::ordered_json baselines_of(const std::vector<ComparedRun>& runs);
 
-/// A table with a line a row, and one a baseline.
-std::string comparison_markdown(const std::vector<ComparisonRow>& rows,
+/// A table with a line a row, and one a baseline, in the figures of the task.
+std::string comparison_markdown(Task task, const std::vector<ComparisonRow>& rows,
                                 const nlohmann::ordered_json& baselines);
 nlohmann::ordered_json comparison_json(const std::vector<ComparisonRow>& rows,
                                        const nlohmann::ordered_json& baselines);

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 }  // namespace
 
 OutputFolder::OutputFolder(const fs::path& path) : path_(path) {
+  if (path.empty()) throw InvalidArgument("--out: expected a folder, got an empty name");
   try {
     fs::path folder = fs::absolute(path).lexically_normal();
     if (!folder.has_filename()) folder = folder.parent_path();

@@ -67,7 +67,12 @@ TextSplit split_texts(const std::vector<TextFile>& files, double fraction) {
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerOptions& options,
                                           const std::vector<std::string_view>& texts) {
   if (!options.model_file.empty()) {
-    return load_tokenizer("sentencepiece", read_file(options.model_file));
+    try {
+      return load_tokenizer("sentencepiece", read_file(options.model_file));
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(
+          fmt::format("--tokenizer-model {}: {}", options.model_file, error.what()));
+    }
   }
   if (options.kind == "words") return make_word_tokenizer(texts);
   if (options.kind == "sentencepiece") return train_sentencepiece(texts, options.vocab_size);
@@ -95,7 +100,7 @@ TextCorpus load_text_corpus(const TextCorpusOptions& options,
     const TextFiles test_data = read_text_files(options.test_data);
     corpus.test = tokenize(*corpus.tokenizer, views_of(test_data.files));
     if (corpus.test->tokens.size() < 2) {
-      throw InvalidArgument("test-data: expected at least two tokens of text");
+      throw InvalidArgument("--test-data: expected at least two tokens of text");
     }
   }
   corpus.files = static_cast<std::int64_t>(data.files.size() + valid_data.files.size());
@@ -105,9 +110,10 @@ TextCorpus load_text_corpus(const TextCorpusOptions& options,
     for (const std::string_view text : *part) corpus.checksum = checksum(text, corpus.checksum);
   }
   if (corpus.train.tokens.size() < 2 || corpus.held_out.tokens.size() < 2) {
-    throw InvalidArgument(fmt::format(
-        "data: too little text ({} tokens to train on, {} held out; at least 2 of each are needed)",
-        corpus.train.tokens.size(), corpus.held_out.tokens.size()));
+    throw InvalidArgument(
+        fmt::format("--data: too little text ({} tokens to train on, {} held out; at least 2 of "
+                    "each are needed)",
+                    corpus.train.tokens.size(), corpus.held_out.tokens.size()));
   }
   return corpus;
 }

@@ -75,6 +75,9 @@ void read_file_blocks(const fs::path& path, const std::function<bool(std::string
   if (fs::is_directory(status)) {
     throw InvalidArgument(fmt::format("{}: expected a file, got a folder", path.string()));
   }
+  if (fs::is_character_file(status) || fs::is_block_file(status)) {  // these may never end
+    throw InvalidArgument(fmt::format("{}: expected a file, got a device", path.string()));
+  }
   const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
   if (!file) throw InvalidArgument(fmt::format("{}: {}", path.string(), std::strerror(errno)));
   gzbuffer(file.get(), 1U << 18);

@@ -9,6 +9,7 @@
 
 #include "gma/error.h"
 #include "report/page.h"
+#include "train/run_log.h"
 
 namespace gma::app {
 namespace {
@@ -31,9 +32,8 @@ ordered_json thinned(ordered_json records) {
 }  // namespace
 
 RunRecords read_run(const fs::path& folder, std::string name) {
-  const fs::path path = folder / "log.jsonl";
-  std::ifstream file(path);
-  if (!file) {
+  const fs::path path = folder / kLogFile;
+  if (!std::ifstream(path)) {
     throw InvalidArgument(fmt::format("{}: expected the folder of a training run, with a log.jsonl",
                                       folder.string()));
   }
@@ -43,10 +43,8 @@ RunRecords read_run(const fs::path& folder, std::string name) {
                  .train = ordered_json::array(),
                  .valid = ordered_json::array(),
                  .conclusion = nullptr};
-  for (std::string line; std::getline(file, line);) {
-    ordered_json record = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || !record.contains("kind")) continue;
-    const ordered_json kind = record.at("kind");
+  for (ordered_json& record : RunLog::records(path)) {
+    const std::string kind = record.at("kind");
     record.erase("kind");
     if (kind == "config") {
       run.options = record.value("options", ordered_json::object());

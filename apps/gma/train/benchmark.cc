@@ -264,7 +264,13 @@ const Benchmark& benchmark(std::string_view name) {
 }
 
 void locate_data(const Benchmark& benchmark, TrainConfig& config) {
-  if (config.data.size() != 1 || !fs::is_directory(config.data.front())) return;
+  if (config.data.size() != 1) return;
+  if (!fs::exists(config.data.front())) {
+    throw InvalidArgument(fmt::format("--data {}: no such folder; `{} --out {}` makes it",
+                                      config.data.front(), benchmark.make_data,
+                                      config.data.front()));
+  }
+  if (!fs::is_directory(config.data.front())) return;
   const fs::path folder = config.data.front();
   std::vector<std::string>* const parts[] = {&config.data, &config.valid_data, &config.test_data};
   for (std::size_t part = 0; part < benchmark.files.size(); ++part) {

@@ -1,5 +1,6 @@
 // Copyright 2026 The gma authors. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -127,10 +128,12 @@ LabelledCorpus load_listops_corpus(const TrainConfig& config) {
                         .test = std::nullopt,
                         .num_classes = kListOpsClasses};
   if (!config.test_data.empty()) corpus.test = read_listops_files(config.test_data, config.context);
-  for (std::int64_t i = 0; i < corpus.train.size(); ++i) {
-    const std::span<const Token> tokens = corpus.train.tokens(i);
-    corpus.checksum = checksum({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()},
-                               corpus.checksum);
+  for (const LabelledTokens* part : {&corpus.train, &corpus.held_out}) {
+    for (std::int64_t i = 0; i < part->size(); ++i) {
+      const std::span<const Token> tokens = part->tokens(i);
+      corpus.checksum = checksum(
+          {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()}, corpus.checksum);
+    }
   }
   return corpus;
 }
@@ -144,12 +147,10 @@ LabelledCorpus load_labelled_corpus(const TrainConfig& config,
   const std::int64_t num_classes =
       config.num_classes > 0 ? config.num_classes : classes_of(data.texts);
   if (num_classes < 2 || (config.num_classes == 0 && num_classes > kMaxInferredClasses)) {
-    throw InvalidArgument(fmt::format("data: expected labels of 2 to {} classes, got {}",
-                                      kMaxInferredClasses, num_classes));
+    throw InvalidArgument(fmt::format("--data {}: expected labels of 2 to {} classes, got {}",
+                                      fmt::join(config.data, " "), kMaxInferredClasses,
+                                      num_classes));
   }
-  std::uint32_t sum = 0;
-  for (const TextFile& file : data.files) sum = checksum(file.text, sum);
-
   ParsedFiles valid;
   if (config.valid_data.empty()) {
     valid.texts =
@@ -159,8 +160,12 @@ LabelledCorpus load_labelled_corpus(const TrainConfig& config,
     // In random order, because a validation may stop before the end of a file sorted by label.
     valid.texts = hold_out(valid.texts, 1.0, static_cast<std::uint64_t>(config.seed));
   }
+  std::uint32_t sum = 0;
+  for (const auto* files : {&data.files, &valid.files}) {
+    for (const TextFile& file : *files) sum = checksum(file.text, sum);
+  }
   if (data.texts.empty() || valid.texts.empty()) {
-    throw InvalidArgument("data: too few texts to train on some and hold some out");
+    throw InvalidArgument("--data: too few texts to train on some and hold some out");
   }
 
   if (!tokenizer) {
@@ -177,7 +182,7 @@ LabelledCorpus load_labelled_corpus(const TrainConfig& config,
                         .checksum = sum};
   if (!config.test_data.empty()) {
     const ParsedFiles test = parse_files(config.test_data, num_classes);
-    if (test.texts.empty()) throw InvalidArgument("test-data: expected at least one text");
+    if (test.texts.empty()) throw InvalidArgument("--test-data: expected at least one text");
     corpus.test = LabelledTokens(test.texts, *tokenizer, config.context);
   }
   return corpus;

@@ -13,6 +13,7 @@
 
 #include "gma/error.h"
 #include "infer/saved_model.h"
+#include "train/run_log.h"
 
 namespace gma::app {
 namespace {
@@ -25,7 +26,9 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-RunFolder::RunFolder(const fs::path& path) : path_(fs::absolute(path).lexically_normal()) {
+RunFolder::RunFolder(const fs::path& path)
+    : path_(path.empty() ? path : fs::absolute(path).lexically_normal()) {
+  if (path.empty()) throw InvalidArgument("--out: expected a folder, got an empty name");
   if (!path_.has_filename()) path_ = path_.parent_path();
   try {
     make();
@@ -43,7 +46,8 @@ RunFolder::~RunFolder() {
 }
 
 bool RunFolder::holds_run() const {
-  return fs::exists(path_ / kLastCheckpoint) || fs::exists(path_ / kBestCheckpoint);
+  return fs::exists(path_ / kLastCheckpoint) || fs::exists(path_ / kBestCheckpoint) ||
+         RunLog::final_record(path_ / kLogFile).has_value();
 }
 
 void RunFolder::make() {

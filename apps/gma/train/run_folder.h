@@ -17,7 +17,7 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  /// Whether a run has left a checkpoint here.
+  /// Whether a run has left a checkpoint here, or the record of its end.
   bool holds_run() const;
 
  private:

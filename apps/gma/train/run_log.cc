@@ -14,19 +14,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Records of steps up to `last_step`; lines that a kill cut short go as well.
-std::string kept_records(const fs::path& path, std::int64_t last_step) {
-  std::ifstream file(path);
-  std::string kept;
-  for (std::string line; std::getline(file, line);) {
-    const auto record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || record.value("kind", "") == "final") continue;
-    if (record.value("step", std::int64_t{0}) <= last_step) kept += line + '\n';
+/// What a record says is read without looking at its type again.
+void check_types(const nlohmann::ordered_json& record, const fs::path& path, int line) {
+  const auto check = [&](const char* name, bool is_good, const char* expected) {
+    if (is_good) return;
+    throw InvalidArgument(fmt::format("{}:{}: '{}' must be {}, got {}", path.string(), line, name,
+                                      expected, record.at(name).dump()));
+  };
+  check("kind", record.at("kind").is_string(), "text");
+  for (const auto& [name, value] : record.items()) {
+    if (name == "options" || name == "baselines" || name == "test") {
+      check(name.c_str(), value.is_object(), "an object");
+    } else if (name == "step" || name == "parameters" || name == "tokens") {
+      check(name.c_str(), value.is_number_integer(), "a whole number");
+    } else if (name == "loss" || name == "seconds" || name == "tokens_per_second") {
+      check(name.c_str(), value.is_number() || value.is_null(), "a number");  // null: NaN or Inf
+    }
   }
-  return kept;
 }
 
 }  // namespace
+
+std::vector<nlohmann::ordered_json> RunLog::records(const fs::path& path) {
+  std::ifstream file(path);
+  std::vector<nlohmann::ordered_json> records;
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    auto record = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || !record.contains("kind")) continue;
+    check_types(record, path, number);
+    records.push_back(std::move(record));
+  }
+  return records;
+}
 
 RunLog::RunLog(const fs::path& path, const std::optional<Earlier>& earlier) : path_(path) {
   if (!earlier) {
@@ -35,7 +56,14 @@ RunLog::RunLog(const fs::path& path, const std::optional<Earlier>& earlier) : pa
     return;
   }
   // Under a temporary name, so that a kill while it is copied loses no record.
-  const std::string kept = kept_records(earlier->path, earlier->step);
+  std::string kept;
+  for (const nlohmann::ordered_json& record : records(earlier->path)) {
+    if (record.at("kind") == "final" || record.value("step", std::int64_t{0}) > earlier->step) {
+      continue;
+    }
+    has_config_ = has_config_ || record.at("kind") == "config";
+    kept += record.dump() + '\n';
+  }
   const fs::path temporary = path.parent_path() / fmt::format(".{}.tmp", path.filename().string());
   file_.open(temporary, std::ios::trunc);
   file_ << kept << std::flush;
@@ -44,6 +72,7 @@ RunLog::RunLog(const fs::path& path, const std::optional<Earlier>& earlier) : pa
 }
 
 void RunLog::write(std::string_view kind, nlohmann::ordered_json record) {
+  has_config_ = has_config_ || kind == "config";
   nlohmann::ordered_json line = {{"kind", kind}};
   line.update(record);
   file_ << line.dump() << '\n' << std::flush;
@@ -51,11 +80,9 @@ void RunLog::write(std::string_view kind, nlohmann::ordered_json record) {
 }
 
 std::optional<nlohmann::ordered_json> RunLog::final_record(const fs::path& path) {
-  std::ifstream file(path);
   std::optional<nlohmann::ordered_json> found;
-  for (std::string line; std::getline(file, line);) {
-    auto record = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (record.is_object() && record.value("kind", "") == "final") found = std::move(record);
+  for (nlohmann::ordered_json& record : records(path)) {
+    if (record.at("kind") == "final") found = std::move(record);
   }
   return found;
 }

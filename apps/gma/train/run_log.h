@@ -7,8 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace gma::app {
+
+inline constexpr std::string_view kLogFile = "log.jsonl";
 
 /// DIR/log.jsonl: a JSON object a line, each with its "kind": config, train, valid or final.
 class RunLog {
@@ -23,11 +26,19 @@ class RunLog {
   /// IoError.
   explicit RunLog(const std::filesystem::path& path, const std::optional<Earlier>& earlier = {});
 
+  /// Whether it says with which options the run began.
+  bool has_config() const { return has_config_; }
+
   /// Writes at once, so that a killed run loses no record. Throws IoError, for example on a full
   /// disk.
   void write(std::string_view kind, nlohmann::ordered_json record);
 
-  /// The record with which a run ended in the log at `path`, if one did.
+  /// The records of the log at `path`, none if there is no such file; a line that a kill cut short
+  /// is left out. Throws InvalidArgument with file and line if a kind is no text, or a number that
+  /// this program reads is none.
+  static std::vector<nlohmann::ordered_json> records(const std::filesystem::path& path);
+
+  /// The record with which a run ended in the log at `path`, if one did. Throws like records().
   static std::optional<nlohmann::ordered_json> final_record(const std::filesystem::path& path);
 
  private:
@@ -35,6 +46,7 @@ class RunLog {
 
   std::filesystem::path path_;
   std::ofstream file_;
+  bool has_config_ = false;
 };
 
 }  // namespace gma::app

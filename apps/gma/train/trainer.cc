@@ -91,7 +91,8 @@ void Trainer::resume(const gma_torch::nn::Checkpoint& checkpoint, const fs::path
   progress_ = progress_from_json(saved.progress);
   if (progress_.data_checksum != now.data_checksum) {
     console_.line(
-        "note: the data is not what it was, so the run goes on but not with the same bits");
+        "note: the data is not what it was, so the run goes on but not with the same bits, and the "
+        "next validation decides anew which model is best");
   }
   if (progress_.threads != 0 && progress_.threads != now.threads) {
     console_.line(
@@ -107,6 +108,7 @@ void Trainer::resume(const gma_torch::nn::Checkpoint& checkpoint, const fs::path
   owns_folder_ = is_saved_ = !is_elsewhere;
   if (owns_folder_) saved_step_ = progress_.step;
   find_best(folder, saved, is_elsewhere);
+  if (progress_.data_checksum != now.data_checksum) forget_best();
   progress_.data_checksum = now.data_checksum;
   progress_.threads = now.threads;
   seconds_before_ = progress_.seconds;
@@ -140,6 +142,10 @@ void Trainer::find_best(const fs::path& folder, const SavedModel& last, bool is_
   }
   console_.line(fmt::format("note: {} {}: the next validation decides anew which model is best",
                             file.string(), reason));
+  forget_best();
+}
+
+void Trainer::forget_best() {
   progress_.best.reset();
   progress_.best_step = progress_.validated_step = -1;
   progress_.stale_validations = 0;

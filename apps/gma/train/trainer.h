@@ -68,6 +68,7 @@ class Trainer {
   double fraction() const;
   bool is_logged(std::int64_t step) const;
   void find_best(const std::filesystem::path& folder, const SavedModel& last, bool is_elsewhere);
+  void forget_best();
   void take_folder();
   void train_step(const StopRequest& stop);
   void report(double loss, double learning_rate, double gradient_norm);
